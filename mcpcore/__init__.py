@@ -1,0 +1,83 @@
+"""mcpcore: the Model Context Protocol from scratch.
+
+    from mcpcore import Server, connect
+
+The names below are loaded when they are first used: a client loads nothing of the server, and this
+package alone loads nothing at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mcpcore.client import Client as Client
+    from mcpcore.client import ClientOptions as ClientOptions
+    from mcpcore.client import connect as connect
+    from mcpcore.errors import CapabilityMissing as CapabilityMissing
+    from mcpcore.errors import ConnectionLost as ConnectionLost
+    from mcpcore.errors import LocalProtocolError as LocalProtocolError
+    from mcpcore.errors import McpError as McpError
+    from mcpcore.errors import RemoteProtocolError as RemoteProtocolError
+    from mcpcore.errors import RequestFailed as RequestFailed
+    from mcpcore.errors import RequestTimeout as RequestTimeout
+    from mcpcore.errors import ToolError as ToolError
+    from mcpcore.errors import VersionMismatch as VersionMismatch
+    from mcpcore.runtime import Limits as Limits
+    from mcpcore.runtime import Timeouts as Timeouts
+    from mcpcore.server import Context as Context
+    from mcpcore.server import Server as Server
+    from mcpcore.server import serve_stdio as serve_stdio
+    from mcpcore.server import serve_stream as serve_stream
+    from mcpcore.transport import Channel as Channel
+    from mcpcore.transport import StdioServer as StdioServer
+    from mcpcore.transport import memory_channels as memory_channels
+    from mcpcore.transport import open_stream as open_stream
+    from mcpcore.types import AudioContent as AudioContent
+    from mcpcore.types import CallToolResult as CallToolResult
+    from mcpcore.types import ContentBlock as ContentBlock
+    from mcpcore.types import CreateMessageParams as CreateMessageParams
+    from mcpcore.types import CreateMessageResult as CreateMessageResult
+    from mcpcore.types import ElicitParams as ElicitParams
+    from mcpcore.types import ElicitResult as ElicitResult
+    from mcpcore.types import EmbeddedResource as EmbeddedResource
+    from mcpcore.types import GetPromptResult as GetPromptResult
+    from mcpcore.types import ImageContent as ImageContent
+    from mcpcore.types import Implementation as Implementation
+    from mcpcore.types import Message as Message
+    from mcpcore.types import ResourceContents as ResourceContents
+    from mcpcore.types import ResourceLink as ResourceLink
+    from mcpcore.types import Root as Root
+    from mcpcore.types import TextContent as TextContent
+    from mcpcore.types import ToolAnnotations as ToolAnnotations
+
+_WHERE = {
+    "client": "Client ClientOptions connect",
+    "errors": "CapabilityMissing ConnectionLost LocalProtocolError McpError RemoteProtocolError "
+    "RequestFailed RequestTimeout ToolError VersionMismatch",
+    "runtime": "Limits Timeouts",
+    "server": "Context Server serve_stdio serve_stream",
+    "transport": "Channel StdioServer memory_channels open_stream",
+    "types": "AudioContent CallToolResult ContentBlock CreateMessageParams CreateMessageResult "
+    "ElicitParams ElicitResult EmbeddedResource GetPromptResult ImageContent Implementation Message "
+    "ResourceContents ResourceLink Root TextContent ToolAnnotations",
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}
+
+__all__ = sorted(_MODULES)  # noqa: PLE0605 - one table of names, not two
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'mcpcore' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"mcpcore.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,380 @@
+"""The client: one connection to one server.
+
+Each method is a request of the specification; each gives the result as its Struct or raises one plain exception
+of `mcpcore.errors`. Results of tools are never raised: look at `is_error`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, Unpack, final
+
+import msgspec
+import trio
+from msgspec import UNSET
+
+from mcpcore import codec
+from mcpcore import types as t
+from mcpcore.client.answers import Answers
+from mcpcore.client.forgiven import ForgivenReport
+from mcpcore.client.lists import MAX_PAGES, Lists
+from mcpcore.client.notices import Notices
+from mcpcore.client.open import (
+    ClientOptions,
+    Target,
+    answers_in,
+    notices_in,
+    open_channel,
+    shake_hands,
+)
+from mcpcore.errors import (
+    LocalProtocolError,
+    McpError,
+    RemoteProtocolError,
+    RequestFailed,
+    RequestTimeout,
+)
+from mcpcore.jsonrpc import INTERNAL_ERROR
+from mcpcore.protocol.connection import Connection
+from mcpcore.protocol.events import Forgiven, Notification, Refused, Request, Stale
+from mcpcore.protocol.lifecycle import State
+from mcpcore.revisions import HANDSHAKE
+from mcpcore.runtime import Handler, Later, Limits, ProgressCallback, Runtime, Timeouts
+from mcpcore.transport.channel import Channel
+from mcpcore.validation import MISSING, SchemaCheck, UnusableSchema, can_validate
+
+logger = logging.getLogger("mcpcore.client")
+
+R = TypeVar("R", bound=t.Result)
+
+
+class _ClientHandler(Handler):
+    """What the client does with what the server sends."""
+
+    def __init__(self, client: Client, answers: Answers) -> None:
+        self._client = client
+        self._answers = answers
+
+    def begin(self, request: Request) -> Any:
+        return t.EmptyResult() if request.method == "ping" else Later(self._answer, (request,))
+
+    async def _answer(self, request: Request) -> t.Result:
+        runtime = self._client.runtime
+        runtime.question_opens()
+        try:
+            with trio.fail_after(runtime.timeouts.question):
+                return await self._answers.answer(request)
+        except trio.TooSlowError:
+            raise RequestFailed(INTERNAL_ERROR, "Internal error: nobody answered in time") from None
+        finally:
+            runtime.question_closes()
+
+    def received(self, notification: Notification) -> None:
+        self._client._received(notification)  # noqa: SLF001 - one object in two roles
+
+    def observed(self, event: Forgiven | Stale | Refused) -> None:
+        self._client._observed(event)  # noqa: SLF001
+
+
+@final
+class Client(Lists):
+    """One connection to one server, ready to be used.
+
+    Made by `connect` or `Client.open`, never directly. All methods may be called from any task.
+    `timeout` is in seconds and overrides the client's; `float("inf")` waits without that limit, still
+    under the hard maximum.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        connection: Connection,
+        answers: Answers,
+        *,
+        notices: Mapping[str, Any],
+        timeouts: Timeouts,
+        limits: Limits,
+        max_pages: int,
+    ) -> None:
+        self.forgiven = ForgivenReport()
+        self.runtime = Runtime(
+            connection, channel, _ClientHandler(self, answers), timeouts=timeouts, limits=limits
+        )
+        self._connection = connection
+        self._notices = Notices(self.runtime.start_soon, **notices)
+        self._max_pages = max_pages
+        self._checks: dict[str, SchemaCheck | None] | None = None
+
+    @classmethod
+    async def open(
+        cls, nursery: trio.Nursery, target: Target, **options: Unpack[ClientOptions]
+    ) -> Client:
+        """Connect to `target`; the connection's one owner task runs in `nursery`.
+
+        Close it with `aclose`, from any task; cancelling the nursery closes it too. Raises
+        `ConnectionLost` if the server cannot be started or ends, `VersionMismatch`, `RequestTimeout`
+        after the timeout for connecting, `RequestFailed` if the server refuses, or
+        `RemoteProtocolError`.
+        """
+        timeouts = options.get("timeouts", Timeouts())
+        strict = options.get("strict", False)
+        if strict and not can_validate():
+            raise LocalProtocolError(f"strict: {MISSING}")
+        answers = answers_in(options)
+        connection = Connection(
+            "client", revisions=options.get("revisions", HANDSHAKE), strict=strict
+        )
+        client: Client | None = None
+        with trio.move_on_after(timeouts.connect) as scope:
+            channel = await open_channel(nursery, target)
+            try:
+                client = cls(
+                    channel,
+                    connection,
+                    answers,
+                    notices=notices_in(options),
+                    timeouts=timeouts,
+                    limits=options.get("limits", Limits()),
+                    max_pages=options.get("max_pages", MAX_PAGES),
+                )
+                await nursery.start(client.runtime.run)
+            except BaseException:
+                await channel.aclose()
+                raise
+            try:
+                await shake_hands(client.runtime, answers, options.get("info"))
+            except BaseException:
+                await client.aclose()
+                raise
+        if client is None or scope.cancelled_caught:
+            raise RequestTimeout(
+                "initialize", timeouts.connect, "; Timeouts(connect=...) raises the limit"
+            )
+        return client
+
+    # The server, as it told of itself.
+
+    @property
+    def state(self) -> State:
+        return self._connection.state
+
+    @property
+    def revision(self) -> str:
+        """The agreed protocol revision."""
+        return str(self._connection.revision)
+
+    @property
+    def server_info(self) -> t.Implementation:
+        """The server's name and version."""
+        return self._peer.server_info
+
+    @property
+    def server_capabilities(self) -> t.ServerCapabilities:
+        return self._peer.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """What the server says on how to use it."""
+        return self._peer.instructions
+
+    @property
+    def _peer(self) -> t.InitializeResult:
+        peer = self._connection.peer
+        assert isinstance(peer, t.InitializeResult)
+        return peer
+
+    # Requests.
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        meta: t.Meta | None = None,
+    ) -> t.CallToolResult:
+        """Call a tool.
+
+        A failure inside the tool is a result with `is_error`. Structured content is checked against the
+        tool's output schema where `mcpcore[schema]` is installed (`result.validated` tells); one that
+        breaks it raises `RemoteProtocolError`. `on_progress` is a plain function that gets each
+        `Progress`. An unknown tool raises `RequestFailed`.
+        """
+        params = t.CallToolParams(
+            name=name, arguments=None if arguments is None else dict(arguments), meta=meta
+        )
+        raw = await self.runtime.request(
+            "tools/call", params, seconds=timeout, on_progress=on_progress
+        )
+        result = self._decode(raw, t.CallToolResult)
+        if result.structured_content is not UNSET and not result.is_error:
+            result.__dict__["validated"] = await self._is_valid(name, result.structured_content)
+        return result
+
+    async def read_resource(
+        self, uri: str, *, timeout: float | None = None
+    ) -> t.ReadResourceResult:
+        """Read a resource, listed or not. An unknown one raises `RequestFailed`."""
+        return await self._request(
+            "resources/read", t.ReadResourceParams(uri=uri), t.ReadResourceResult, timeout
+        )
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> t.GetPromptResult:
+        """Get a prompt's messages. The values of `arguments` are strings."""
+        params = t.GetPromptParams(
+            name=name, arguments=None if arguments is None else dict(arguments)
+        )
+        return await self._request("prompts/get", params, t.GetPromptResult, timeout)
+
+    async def complete(
+        self,
+        ref: t.PromptReference | t.ResourceTemplateReference,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> t.Completion:
+        """Values that would complete `value` for an argument of a prompt or a template.
+
+        `context` are the arguments that were chosen before.
+        """
+        params = t.CompleteParams(
+            ref=ref,
+            argument=t.CompletionArgument(argument, value),
+            context=None if context is None else t.CompletionContext(dict(context)),
+        )
+        result = await self._request("completion/complete", params, t.CompleteResult, timeout)
+        return result.completion
+
+    async def subscribe(self, uri: str, *, timeout: float | None = None) -> None:
+        """Ask to be told of changes of a resource; `on_resource_updated` gets them."""
+        await self._request(
+            "resources/subscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
+        )
+
+    async def unsubscribe(self, uri: str, *, timeout: float | None = None) -> None:
+        """The counterpart of `subscribe`."""
+        await self._request(
+            "resources/unsubscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
+        )
+
+    async def set_log_level(self, level: str, *, timeout: float | None = None) -> None:
+        """Ask for log messages of this level and above; see `mcpcore.types.LOGGING_LEVELS`."""
+        await self._request(
+            "logging/setLevel", t.SetLevelParams(level=level), t.EmptyResult, timeout
+        )
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Return if the server answers."""
+        await self._request("ping", UNSET, t.EmptyResult, timeout)
+
+    async def request(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> dict[str, Any]:
+        """Send any request and give its result as it came, for what has no method here."""
+        raw = await self.runtime.request(
+            method, UNSET if params is None else dict(params), seconds=timeout
+        )
+        result: dict[str, Any] = codec.decode(raw, dict)
+        return result
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send any notification, for what has no method here."""
+        await self.runtime.notify(Notification(method, UNSET if params is None else dict(params)))
+
+    async def roots_changed(self) -> None:
+        """Tell the server that the roots are not what they were."""
+        await self.notify("notifications/roots/list_changed")
+
+    async def aclose(self) -> None:
+        """Close the connection. Bounded, idempotent, from any task and in any state."""
+        await self.runtime.close()
+
+    # How results are read.
+
+    async def _request(self, method: str, params: Any, result: type[R], timeout: float | None) -> R:
+        return self._decode(await self.runtime.request(method, params, seconds=timeout), result)
+
+    async def _list(self, method: str, cursor: str | None, result: type[Any]) -> Any:
+        params = UNSET if cursor is None else t.PaginatedParams(cursor=cursor)
+        raw = await self.runtime.request(method, params)
+        page = self._decode(raw, result)
+        if page.next_cursor is None and bytes(raw).find(b'"nextCursor":null') >= 0:
+            self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
+        return page
+
+    def _decode(self, raw: Any, type: type[R]) -> R:
+        notes: list[codec.Note] = []
+        try:
+            result = codec.decode(raw, type, notes)
+        except msgspec.ValidationError as error:
+            raise RemoteProtocolError(f"the result cannot be read: {error}", "SCHEMA-01") from None
+        for note in notes:
+            self._forgive(Forgiven(note.rule, note.detail))
+        return result
+
+    def _forgive(self, forgiven: Forgiven) -> None:
+        if self._connection.strict:
+            raise RemoteProtocolError(forgiven.detail, forgiven.rule)
+        self.forgiven.add(forgiven)
+
+    async def _is_valid(self, name: str, value: Any) -> bool | None:
+        """Check structured content; True if checked, False if it cannot be, None if nothing is asked."""
+        if not can_validate():
+            return False
+        if self._checks is None:
+            try:
+                self._checks = _checks_of(await self.list_tools())
+            except McpError as error:
+                logger.warning("results are not validated: the tools cannot be listed: %s", error)
+                return False
+        if name not in self._checks:
+            return None
+        check = self._checks[name]
+        if check is None:
+            return False
+        try:
+            problem = check.problem(value)
+        except UnusableSchema as error:
+            logger.warning("results of %s are not validated: %s", name, error)
+            self._checks[name] = None
+            return False
+        if problem is not None:
+            raise RemoteProtocolError(
+                f"the structured content of {name} breaks its output schema: {problem}", "TOOL-24"
+            )
+        return True
+
+    # What comes in.
+
+    def _received(self, notification: Notification) -> None:
+        if notification.method == "notifications/tools/list_changed":
+            self._checks = None
+        self._notices.take(notification)
+
+    def _observed(self, event: Forgiven | Stale | Refused) -> None:
+        if isinstance(event, Forgiven):
+            self.forgiven.add(event)
+        elif isinstance(event, Stale):
+            logger.debug("dropped %s (id %r)", event.what, event.id)
+        elif self._connection.strict:
+            raise RemoteProtocolError(f"{event.error}; received: {event.excerpt}", event.rule)
+        else:
+            logger.warning("refused: %s; received: %s", event.error, event.excerpt)
+
+
+def _checks_of(tools: Sequence[t.Tool]) -> dict[str, SchemaCheck | None]:
+    checks: dict[str, SchemaCheck | None] = {}
+    for tool in tools:
+        if tool.output_schema is not None:
+            try:
+                checks[tool.name] = SchemaCheck(tool.output_schema)
+            except UnusableSchema as error:
+                logger.warning("results of %s are not validated: %s", tool.name, error)
+                checks[tool.name] = None
+    return checks

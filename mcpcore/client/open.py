@@ -1,0 +1,138 @@
+"""What it takes to open a connection: the target, the options, the handshake."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypedDict, runtime_checkable
+
+import trio
+
+from mcpcore import __version__, codec
+from mcpcore import types as t
+from mcpcore.client.answers import (
+    Answers,
+    ElicitHandler,
+    RootsGiven,
+    RootsHandler,
+    SampleHandler,
+    fitting,
+)
+from mcpcore.errors import RequestFailed, VersionMismatch
+from mcpcore.protocol.events import Notification
+from mcpcore.runtime import NEVER, Limits, Runtime, Timeouts
+from mcpcore.transport.channel import Channel
+from mcpcore.transport.memory import memory_channels
+from mcpcore.transport.process import StdioServer, start_server
+
+logger = logging.getLogger("mcpcore.client")
+
+
+@runtime_checkable
+class Serves(Protocol):
+    """Anything that can serve a channel, such as `mcpcore.Server`: the client then runs it in memory."""
+
+    async def serve(self, channel: Channel) -> None: ...
+
+
+Target = str | Sequence[str] | StdioServer | Channel | Serves
+"""What to connect to: a command (one string is split as a shell splits words), a `StdioServer` with
+all its settings, a channel of your own, or a server object in this process."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """What may be said when opening; everything has a default."""
+
+    info: t.Implementation
+    """The client's own name and version."""
+    revisions: Sequence[str]
+    """The protocol revisions to speak; the newest is offered. Default: all of the handshake era."""
+    strict: bool
+    """Refuse every deviation of the server, and demand that results can be validated."""
+    timeouts: Timeouts
+    limits: Limits
+    max_pages: int
+    """How many pages a list may have."""
+    elicit: ElicitHandler
+    """Answers a form: gets `ElicitParams`, gives `ElicitResult`, or a dict to accept with. Fields that
+    it leaves out get their defaults."""
+    elicit_url: ElicitHandler
+    """Answers the request to open a URL: gives `ElicitResult`."""
+    sample: SampleHandler
+    """Asks a model: gets `CreateMessageParams`, gives `CreateMessageResult` or its text. Raises
+    `RequestFailed(-1, ...)` when the person refuses."""
+    sample_tools: bool
+    """Whether `sample` can deal with tools."""
+    roots: RootsGiven | RootsHandler
+    """The roots, or a function that gives them: paths, `file://` URIs or `Root`."""
+    on_log: Callable[[t.LoggingMessageParams], object]
+    """Gets each log message of the server."""
+    on_list_changed: Callable[[str], object]
+    """Gets `tools`, `resources` or `prompts`; several changes in a row count as one."""
+    on_resource_updated: Callable[[str], object]
+    """Gets the URI of a resource that changed."""
+    on_notification: Callable[[Notification], object]
+    """Gets every other notification."""
+
+
+_ANSWERS = ("elicit", "elicit_url", "sample", "sample_tools", "roots")
+_NOTICES = ("on_log", "on_list_changed", "on_resource_updated", "on_notification")
+
+
+def answers_in(options: ClientOptions) -> Answers:
+    """The functions that answer the server's questions."""
+    return Answers(**{name: value for name, value in options.items() if name in _ANSWERS})  # type: ignore[arg-type]
+
+
+def notices_in(options: ClientOptions) -> dict[str, Any]:
+    """The functions that get the server's notifications."""
+    return {name: options.get(name) for name in _NOTICES}
+
+
+async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:
+    if isinstance(target, Channel):
+        return target
+    if isinstance(target, StdioServer):
+        return await start_server(target)
+    if isinstance(target, str | list | tuple):
+        return await start_server(StdioServer(command=target))
+    if isinstance(target, Serves):
+        ours, theirs = memory_channels()
+        nursery.start_soon(_serve_in_memory, target, theirs)
+        return ours
+    raise TypeError(
+        f"cannot connect to {type(target).__name__}: give a command, a channel or a server"
+    )
+
+
+async def _serve_in_memory(server: Serves, channel: Channel) -> None:
+    """The server's side of a connection in memory: what goes wrong there is told by its end."""
+    try:
+        await server.serve(channel)
+    except Exception:
+        logger.exception("the server in memory ended because of an error")
+    finally:
+        await channel.aclose()
+
+
+async def shake_hands(runtime: Runtime, answers: Answers, info: t.Implementation | None) -> None:
+    """The three steps: initialize, the answer, initialized."""
+    connection = runtime.connection
+    offer = connection.revisions[0]
+    ours = [str(row) for row in connection.revisions]
+    params = t.InitializeParams(
+        protocol_version=str(offer),
+        capabilities=fitting(answers.capabilities(), offer),
+        client_info=info or t.Implementation("mcpcore", __version__),
+    )
+    try:
+        raw = await runtime.request("initialize", params, seconds=NEVER)
+    except RequestFailed as error:
+        supported = error.data.get("supported") if isinstance(error.data, dict) else None
+        if isinstance(supported, list) and not set(map(str, supported)) & set(ours):
+            raise VersionMismatch(ours, [str(name) for name in supported]) from error
+        raise
+    if connection.revision is None:
+        theirs = codec.decode(raw, t.InitializeResult, []).protocol_version
+        raise VersionMismatch(ours, [theirs])
+    await runtime.notify(Notification("notifications/initialized"))

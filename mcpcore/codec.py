@@ -1,0 +1,316 @@
+"""From raw members to objects and back, fitted to a revision.
+
+Decoding always aims at the union of all revisions. When the straight way fails, a second, slower
+one forgives what peers are known to get wrong and notes which rule each of it broke; what cannot be
+read even so is an error. Encoding drops, by the rows of `mcpcore.revisions`, what the agreed
+revision does not have; objects that hold nothing of the kind are written as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec import UNSET
+
+from mcpcore import jsonrpc
+from mcpcore import types as t
+from mcpcore.errors import LocalProtocolError
+from mcpcore.revisions import FIELDS, KINDS, MULTIPLE_SAMPLING_CONTENT, REVISIONS, Field, Revision
+
+T = TypeVar("T")
+
+
+class Note(NamedTuple):
+    """A deviation that was forgiven: the id of the rule, and what was seen."""
+
+    rule: str
+    detail: str
+
+
+_decoder = functools.cache(msgspec.json.Decoder)
+
+
+def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
+    """Read a raw `params` or `result` as `type`.
+
+    `UNSET` (an absent member) reads as an empty object. With `notes`, known deviations are forgiven
+    and added to it; without, only what the schema allows passes. Raises `msgspec.ValidationError`,
+    whose message ends in the JSON path, when the object cannot be read.
+    """
+    data = b"{}" if raw is UNSET else raw
+    try:
+        value = _decoder(type).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        value = _decode_leniently(bytes(data), type, notes, error)
+    if isinstance(value, t.Result):
+        value.__dict__["raw"] = data
+    return value  # type: ignore[no-any-return]
+
+
+def _decode_leniently(data: bytes, type: Any, notes: list[Note] | None, error: Exception) -> Any:
+    found: list[Note] = []
+    if not isinstance(error, msgspec.ValidationError):
+        mended = jsonrpc.mend_surrogates(data)
+        if mended is None:
+            raise msgspec.ValidationError(str(error)) from error
+        found.append(Note("JSON-01", jsonrpc.excerpt(data)))
+        data = mended
+    value = msgspec.json.decode(data)
+    if isinstance(value, dict):
+        _wrap_unknown_content(value)
+        if notes is not None:
+            _forgive(value, type, found)
+    result = msgspec.convert(value, type)
+    if notes is not None:
+        notes.extend(found)
+    return result
+
+
+def _wrap_unknown_content(value: dict[str, Any]) -> None:
+    """Mark, in place, the content blocks that no known kind can hold.
+
+    Blocks stand under `content`, in a result or in its `messages`; user data that happens to use the
+    same words is not entered.
+    """
+    content = value.get("content", UNSET)
+    if isinstance(content, list):
+        value["content"] = [_wrapped(block) for block in content]
+    elif isinstance(content, dict) and "type" in content:
+        value["content"] = _wrapped(content)
+    for message in value.get("messages") or ():
+        if isinstance(message, dict):
+            _wrap_unknown_content(message)
+
+
+def _wrapped(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if isinstance(block.get("content"), list):
+        _wrap_unknown_content(block)
+    try:
+        msgspec.convert(block, t.ContentBlock)  # type: ignore[call-overload]
+    except msgspec.ValidationError:
+        return {"type": t.UNKNOWN_TAG, "raw": block}
+    return block
+
+
+_LISTS = {
+    t.ListToolsResult: ("tools", t.Tool),
+    t.ListResourcesResult: ("resources", t.Resource),
+    t.ListResourceTemplatesResult: ("resourceTemplates", t.ResourceTemplate),
+    t.ListPromptsResult: ("prompts", t.Prompt),
+    t.ListRootsResult: ("roots", t.Root),
+}
+
+
+def _forgive(value: dict[str, Any], type: Any, found: list[Note]) -> None:
+    """Mend, in place, what peers are known to get wrong."""
+    if type is t.CallToolResult and value.get("content") is None:
+        value["content"] = []
+        found.append(Note("TOOL-12", "the result has no content"))
+    if type in (t.InitializeResult, t.InitializeParams) and isinstance(
+        value.get("capabilities"), dict
+    ):
+        _forgive_capabilities(value["capabilities"], found)
+    if type in _LISTS:
+        member, item_type = _LISTS[type]
+        items = value.get(member)
+        if isinstance(items, list):
+            value[member] = [item for item in items if _readable(item, item_type, member, found)]
+
+
+def _forgive_capabilities(capabilities: dict[str, Any], found: list[Note]) -> None:
+    for name, value in list(capabilities.items()):
+        if value is True:
+            capabilities[name] = {}
+        elif value is None or value is False:
+            del capabilities[name]
+        elif isinstance(value, dict):
+            for flag in [flag for flag, on in value.items() if on is None]:
+                del value[flag]
+            continue
+        else:
+            continue
+        found.append(Note("CAP-02", f"the capability {name} is {value}"))
+
+
+def _readable(item: Any, type: Any, member: str, found: list[Note]) -> bool:
+    try:
+        msgspec.convert(item, type)
+    except msgspec.ValidationError as error:
+        found.append(Note("SCHEMA-01", f"an entry of {member} was left out: {error}"))
+        return False
+    return True
+
+
+def encode(message: jsonrpc.Message, revision: Revision) -> bytes:
+    """Write a message for a peer of `revision`, as one line without its end.
+
+    Members that the revision lacks are dropped, content kinds that it lacks become text. Raises
+    `LocalProtocolError` where neither is possible, or where a string holds half a surrogate pair.
+    """
+    if isinstance(message, jsonrpc.Response):
+        fitted = fit(message.result, revision)
+        if fitted is not message.result:
+            message = jsonrpc.Response(message.id, fitted)
+    elif not isinstance(message, jsonrpc.ErrorResponse):
+        fitted = fit(message.params, revision)
+        if fitted is not message.params:
+            message = msgspec.structs.replace(message, params=fitted)
+    try:
+        data = jsonrpc.encode(message)
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"a string cannot be written as UTF-8: {error}") from None
+    except (TypeError, RecursionError) as error:
+        raise LocalProtocolError(f"cannot be written as JSON: {error}") from None
+    if data.find(b"null") >= 0 and _holds_no_number(message):
+        raise LocalProtocolError("NaN and infinity cannot be written as JSON")
+    # bytes.find is three times as fast as the operator in, which first tries an integer.
+    return data if data.find(_UNKNOWN) < 0 else _unwrap_unknown(data)
+
+
+def _holds_no_number(value: Any) -> bool:
+    """Whether there is a NaN or an infinity anywhere, which msgspec writes as null."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, msgspec.Struct):
+        return any(_holds_no_number(getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, dict):
+        return any(map(_holds_no_number, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_no_number, value))
+
+
+_UNKNOWN = msgspec.json.encode(t.UNKNOWN_TAG)
+
+
+def _unwrap_unknown(data: bytes) -> bytes:
+    def unwrap(value: Any) -> Any:
+        if isinstance(value, dict):
+            if value.get("type") == t.UNKNOWN_TAG and "raw" in value:
+                return value["raw"]
+            return {key: unwrap(item) for key, item in value.items()}
+        return [unwrap(item) for item in value] if isinstance(value, list) else value
+
+    return msgspec.json.encode(unwrap(msgspec.json.decode(data)))
+
+
+class _Plan(NamedTuple):
+    """What has to happen to a Struct: members to drop, members to look into, content to write alone."""
+
+    dropped: tuple[tuple[str, Any], ...]
+    nested: tuple[str, ...]
+    alone: bool
+
+
+def fit(value: Any, revision: Revision) -> Any:
+    """Give `value` without what `revision` lacks: itself, if there is nothing to leave out."""
+    plan = _PLANS[revision.position].get(type(value))
+    if plan is not None:
+        return plan(value)
+    if isinstance(value, msgspec.Struct):
+        plan = _PLANS[revision.position][type(value)] = _make_plan(type(value), revision)
+        return plan(value)
+    if isinstance(value, list):
+        fitted = [fit(item, revision) for item in value]
+        return value if all(map(operator.is_, fitted, value)) else fitted
+    return value
+
+
+_Plan = Callable[[Any], Any]
+
+_PLANS: tuple[dict[type, _Plan], ...] = tuple({} for _ in REVISIONS)
+"""How to fit the objects of a Struct: by the revision's position, filled as Structs are met."""
+
+
+def _make_plan(struct: type[msgspec.Struct], revision: Revision) -> _Plan:
+    if _is_too_new(struct, revision):
+        return lambda value: t.TextContent(_in_words(value))
+    defaults = {field.name: field.default for field in msgspec.structs.fields(struct)}
+    dropped = [(row.name, defaults[row.name]) for row in _lacking(struct, revision)]
+    nested = [
+        field.name
+        for field in msgspec.structs.fields(struct)
+        if (field.name, field.default) not in dropped
+        and any(_depends(inner, revision, {struct}) for inner in _structs_in(field.type))
+    ]
+    alone = struct in _ALONE
+
+    def plan(value: Any) -> Any:
+        changes: dict[str, Any] = {}
+        for name, default in dropped:
+            if getattr(value, name) is not default:
+                changes[name] = default
+        for name in nested:
+            old = getattr(value, name)
+            new = fit(old, revision)
+            if new is not old:
+                changes[name] = new
+        if alone and isinstance(value.content, list):
+            changes["content"] = _alone(changes.get("content", value.content), revision)
+        return msgspec.structs.replace(value, **changes) if changes else value
+
+    return plan
+
+
+def _alone(content: list[Any], revision: Revision) -> Any:
+    """Sampling: one block is written without a list, in every revision."""
+    if len(content) == 1:
+        return content[0]
+    if revision.position < MULTIPLE_SAMPLING_CONTENT.position:
+        raise LocalProtocolError(
+            f"a sampling message holds one content block in revision {revision}; "
+            f"several are possible since {MULTIPLE_SAMPLING_CONTENT}"
+        )
+    return content
+
+
+def _in_words(block: msgspec.Struct) -> str:
+    """Say in text what a block was that the peer's revision has no kind for."""
+    if isinstance(block, t.ResourceLink):
+        return f"{block.title or block.name}: {block.uri}"
+    if isinstance(block, t.AudioContent):
+        return f"[audio, {block.mime_type}: this revision of the protocol has no audio content]"
+    return msgspec.json.encode(block).decode()
+
+
+_KIND_SINCE = {row.struct: row.since for row in KINDS}
+
+
+_ALONE = (t.SamplingMessage, t.CreateMessageResult)
+
+
+def _lacking(struct: type[msgspec.Struct], revision: Revision) -> list[Field]:
+    return [
+        row
+        for row in FIELDS
+        if issubclass(struct, row.struct)
+        and not row.since.position <= revision.position <= row.until.position
+    ]
+
+
+def _is_too_new(struct: type[msgspec.Struct], revision: Revision) -> bool:
+    return any(row.struct is struct and row.since.position > revision.position for row in KINDS)
+
+
+def _depends(struct: type[msgspec.Struct], revision: Revision, seen: set[type]) -> bool:
+    """Whether anything in `struct`, at any depth, has to change for `revision`."""
+    if struct in seen:
+        return False
+    if struct in _ALONE or _is_too_new(struct, revision) or _lacking(struct, revision):
+        return True
+    return any(
+        _depends(inner, revision, seen | {struct})
+        for field in msgspec.structs.fields(struct)
+        for inner in _structs_in(field.type)
+    )
+
+
+def _structs_in(annotation: Any) -> list[type[msgspec.Struct]]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return [annotation]
+    return [struct for inner in get_args(annotation) for struct in _structs_in(inner)]

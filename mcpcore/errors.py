@@ -1,0 +1,109 @@
+"""What can go wrong, told by whose fault it is.
+
+A call of this library raises one plain exception, never a group. The tree under `McpError` is the
+whole of it: `LocalProtocolError` is yours, `RemoteProtocolError` and `VersionMismatch` are the
+peer's, `RequestFailed` is the peer saying no, `ConnectionLost` and `RequestTimeout` mean that
+nobody knows how the call ended. `ToolError` stands apart: a tool raises it to tell the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class McpError(Exception):
+    """The root of every error that mcpcore raises to a caller."""
+
+
+class LocalProtocolError(McpError):
+    """This side asked for something that the protocol forbids; nothing was sent."""
+
+
+class RemoteProtocolError(McpError):
+    """The peer broke the protocol in a way that cannot be passed over.
+
+    `rule` is the id of the broken rule (see `mcpcore.protocol.rules`), or None.
+    """
+
+    def __init__(self, message: str, rule: str | None = None) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class VersionMismatch(McpError):
+    """No common revision: `ours` is what this side speaks, `theirs` what the peer answered."""
+
+    def __init__(self, ours: Sequence[str], theirs: Sequence[str]) -> None:
+        super().__init__(
+            f"no common protocol revision: this side speaks {', '.join(ours)}; "
+            f"the peer speaks {', '.join(theirs) or 'none that it named'}"
+        )
+        self.ours = tuple(ours)
+        self.theirs = tuple(theirs)
+
+
+class CapabilityMissing(McpError):
+    """The peer did not declare what `method` needs; nothing was sent.
+
+    `capability` is a dotted path in the peer's capabilities, e.g. `resources.subscribe`.
+    """
+
+    def __init__(self, capability: str, method: str) -> None:
+        super().__init__(
+            f"the peer did not declare the capability {capability!r}: {method} needs it"
+        )
+        self.capability = capability
+        self.method = method
+
+
+class RequestFailed(McpError):  # noqa: N818 - named for what happened, as the others are
+    """A JSON-RPC error. Raised to a caller when the peer answers with one; raised by a handler
+    to answer with one.
+
+    `code` is an integer, `message` one short sentence, `data` any JSON value or None.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(code, message, data)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{self.message} (code {self.code})"
+
+
+class ConnectionLost(McpError):
+    """The channel ended: whatever was in flight has an unknown fate.
+
+    `exit_status` is the status of a child process (negative: the signal that ended it), or None
+    where there is none; `stderr` is the last of what it wrote there.
+    """
+
+    def __init__(self, reason: str, exit_status: int | None = None, stderr: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.exit_status = exit_status
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        tail = self.stderr.strip()
+        return f"{self.reason}; stderr ended with:\n{tail}" if tail else self.reason
+
+    def again(self) -> ConnectionLost:
+        """A fresh exception of the same cause: one instance must not be raised to two callers."""
+        return ConnectionLost(self.reason, self.exit_status, self.stderr)
+
+
+class RequestTimeout(McpError):
+    """No answer to `method` within `seconds`; the peer was told that nobody waits any more."""
+
+    def __init__(self, method: str, seconds: float, hint: str = "") -> None:
+        super().__init__(f"no answer to {method} within {seconds:g} s{hint}")
+        self.method = method
+        self.seconds = seconds
+
+
+class ToolError(Exception):
+    """Raised by a tool: becomes a result with `isError`, so that the model sees the text."""

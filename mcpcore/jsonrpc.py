@@ -1,0 +1,313 @@
+"""JSON-RPC 2.0: bytes to messages and back.
+
+One envelope with every member is decoded in a single pass, `params` and `result` stay raw bytes
+until somebody wants them, then the envelope is classified by which members it holds. That gives
+the four kinds of message, a batch of them, or `Malformed`: what came in but is no message. Nothing
+in here raises for what a peer sent.
+
+Rests on JSON-RPC 2.0 (sections 4 to 6) and the base page of the MCP specification, which is
+stricter: ids are strings or whole numbers and never null, `params` is an object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+RequestId = int | str
+"""Kept by value and type: `7` and `"7"` are two ids."""
+
+# The error codes that JSON-RPC itself fixes (section 5.1); those of MCP stand in `revisions.CODES`.
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+EXCERPT = 200
+"""How many characters of a bad message are quoted in reports: enough to recognise it."""
+
+
+class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The `error` member. `data` is any JSON value; absent is `UNSET`, since null means something."""
+
+    code: int
+    message: str
+    data: Any = UNSET
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Asks for exactly one answer. Received `params` are `Raw` or `UNSET`; sent ones are any object
+    that encodes to a JSON object."""
+
+    id: RequestId
+    method: str
+    params: Any = UNSET
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """Wants no answer and gets none."""
+
+    method: str
+    params: Any = UNSET
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A successful answer. Received `result` is `Raw`."""
+
+    id: RequestId
+    result: Any
+
+
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """An error answer. `id` is None when the sender could not read the id of the request."""
+
+    id: RequestId | None
+    error: ErrorObject
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """Something came in that is no message.
+
+    `error` is what JSON-RPC prescribes as the answer; `id` the id, where one could be read; `answers`
+    says that it looks like an answer rather than a request, so that nothing may be sent back;
+    `notifies` that it looks like a notification; `excerpt` is the beginning of it.
+    """
+
+    error: ErrorObject
+    excerpt: str
+    id: RequestId | None = None
+    answers: bool = False
+    notifies: bool = False
+
+
+Message = Request | Notification | Response | ErrorResponse
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """An array of messages, in their order. It has at least one member."""
+
+    messages: tuple[Message | Malformed, ...]
+
+
+class _Envelope(msgspec.Struct):
+    """Every member that any message has: decoded in one pass, classified afterwards."""
+
+    id: int | str | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+    jsonrpc: str = ""
+
+
+class _Readable(msgspec.Struct):
+    """The members that say what a broken envelope was meant to be."""
+
+    id: Any = UNSET
+    method: Any = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class _Outgoing(msgspec.Struct, omit_defaults=True):
+    jsonrpc: str
+    id: RequestId | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Any = UNSET
+    result: Any = UNSET
+    error: ErrorObject | UnsetType = UNSET
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_readable = msgspec.json.Decoder(_Readable).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_error = msgspec.json.Decoder(ErrorObject).decode
+
+_WHITE = b" \t\r\n"
+_OPEN_BRACE = ord("{")
+
+
+def decode(data: bytes, notes: list[str]) -> Message | Malformed | Batch:
+    """Read one frame. Never raises.
+
+    `data` is the whole frame without its line end. Numbers keep every digit, of duplicate members
+    the last one counts, NaN and infinity are a parse error. Ids of rules (`mcpcore.rules`) that the
+    sender broke without making the message unreadable are added to `notes`.
+    """
+    if not data.startswith(b"{") and data.lstrip(_WHITE).startswith(b"["):
+        return _decode_batch(data, notes)
+    try:
+        # Members left raw are skipped by the decoder, which does not look at their encoding.
+        if not data.isascii():
+            data.decode()
+        envelope = _decode_envelope(data)
+    except msgspec.ValidationError:
+        return _broken(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        mended = mend_surrogates(data)
+        if mended is None:
+            return _unparsable(data, error)
+        notes.append("JSON-01")
+        return decode(mended, notes)
+    id, method, params = envelope.id, envelope.method, envelope.params
+    if method is UNSET:
+        return _classify_answer(envelope, data, notes)
+    if envelope.jsonrpc != "2.0":
+        known = None if id is UNSET else id
+        return _invalid('jsonrpc must be "2.0"', data, known, notifies=id is UNSET)
+    if params is not UNSET and memoryview(params)[0] != _OPEN_BRACE:
+        if bytes(params) != b"null":
+            known = None if id is UNSET else id
+            return _invalid("params must be an object", data, known, notifies=id is UNSET)
+        notes.append("JRPC-14")
+        params = UNSET
+    if id is UNSET:
+        return Notification(method, params)
+    if id is None:
+        return _invalid("the id of a request is a string or an integer, never null", data)
+    return Request(id, method, params)
+
+
+def _classify_answer(envelope: _Envelope, data: bytes, notes: list[str]) -> Message | Malformed:
+    result, error = envelope.result, envelope.error
+    id = None if envelope.id is UNSET else envelope.id
+    if envelope.jsonrpc != "2.0" and (result is not UNSET or error is not UNSET):
+        # An answer is matched by its id alone; failing the caller for this would help nobody.
+        notes.append("JRPC-01")
+    if result is not UNSET and error is not UNSET and bytes(error) == b"null":
+        notes.append("JRPC-08")
+        error = UNSET
+    if result is not UNSET and error is UNSET and id is not None:
+        if memoryview(result)[0] != _OPEN_BRACE:
+            return _invalid("the result must be an object", data, id, answers=True)
+        return Response(id, result)
+    if error is not UNSET and result is UNSET:
+        try:
+            return ErrorResponse(id, _decode_error(error))
+        except (msgspec.DecodeError, RecursionError):
+            return _invalid("an error needs an integer code and a message", data, id, answers=True)
+    if result is not UNSET or error is not UNSET:
+        return _invalid("an answer has an id and one of result and error", data, id, answers=True)
+    return _invalid("neither a request, a notification nor an answer", data, id)
+
+
+def _decode_batch(data: bytes, notes: list[str]) -> Malformed | Batch:
+    try:
+        items = _decode_list(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        mended = mend_surrogates(data)
+        if mended is None:
+            return _unparsable(data, error)
+        notes.append("JSON-01")
+        return _decode_batch(mended, notes)
+    if not items:
+        return _invalid("an empty batch", data)
+    messages: list[Message | Malformed] = []
+    for item in items:
+        member = bytes(item)
+        one = decode(member, notes)
+        messages.append(_invalid("a batch in a batch", member) if isinstance(one, Batch) else one)
+    return Batch(tuple(messages))
+
+
+def _broken(data: bytes) -> Malformed:
+    """JSON, but no envelope: find out which id it had and whether it was meant as an answer."""
+    try:
+        seen = _decode_readable(data)
+    except msgspec.ValidationError:
+        return _invalid("a message must be an object", data)
+    except (
+        msgspec.DecodeError,
+        RecursionError,
+    ) as error:  # pragma: no cover - decoded once already
+        return _unparsable(data, error)
+    usable = isinstance(seen.id, int | str) and not isinstance(seen.id, bool)
+    id = seen.id if usable else None
+    if seen.method is not UNSET:
+        if seen.id is UNSET:
+            return _invalid("the method must be a string", data, notifies=True)
+        if not usable:
+            return _invalid("the id of a request is a string or an integer", data)
+        if not isinstance(seen.method, str):
+            return _invalid("the method must be a string", data, id)
+        return _invalid("the envelope breaks JSON-RPC 2.0", data, id)
+    answers = seen.result is not UNSET or seen.error is not UNSET
+    return _invalid("the envelope breaks JSON-RPC 2.0", data, id, answers=answers)
+
+
+def _invalid(
+    message: str,
+    data: bytes,
+    id: RequestId | None = None,
+    *,
+    answers: bool = False,
+    notifies: bool = False,
+) -> Malformed:
+    bad = ErrorObject(INVALID_REQUEST, f"Invalid request: {message}")
+    return Malformed(bad, excerpt(data), id, answers, notifies)
+
+
+def _unparsable(data: bytes, error: Exception) -> Malformed:
+    if isinstance(error, RecursionError):
+        why = "nested too deeply"
+    elif isinstance(error, UnicodeDecodeError):
+        why = f"invalid UTF-8 at byte {error.start}"
+    else:
+        why = str(error)
+    return Malformed(ErrorObject(PARSE_ERROR, f"Parse error: {why}"), excerpt(data))
+
+
+def excerpt(data: bytes) -> str:
+    """The beginning of `data` as one printable line, for reports."""
+    text = data[: EXCERPT + 1].decode("utf-8", "backslashreplace")
+    return text[:EXCERPT] + "..." if len(data) > EXCERPT else text
+
+
+# JavaScript writes half of a surrogate pair as an escape, which is legal JSON grammar but no Unicode.
+# Escapes are consumed from the left, so that an escaped backslash before a "u" is left alone.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+
+
+def mend_surrogates(data: bytes) -> bytes | None:
+    """Replace escapes of lone surrogates by U+FFFD; None when there are none to replace."""
+    found = False
+
+    def mend(match: re.Match[bytes]) -> bytes:
+        nonlocal found
+        text = match.group()
+        if len(text) == 6 and text[1:2] == b"u":
+            found = True
+            return b"\\ufffd"
+        return text
+
+    mended = _ESCAPE.sub(mend, data)
+    return mended if found else None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(message: Message) -> bytes:
+    """Write a message as one line without its line end: JSON holds no raw line feed inside."""
+    kind = type(message)
+    if kind is Response:
+        return _encode(_Outgoing("2.0", id=message.id, result=message.result))  # type: ignore[union-attr]
+    if kind is Request:
+        return _encode(_Outgoing("2.0", message.id, message.method, message.params))  # type: ignore[union-attr]
+    if kind is Notification:
+        return _encode(_Outgoing("2.0", method=message.method, params=message.params))  # type: ignore[union-attr]
+    assert isinstance(message, ErrorResponse)
+    id = UNSET if message.id is None else message.id
+    return _encode(_Outgoing("2.0", id=id, error=message.error))
+
+
+def encode_batch(messages: list[bytes]) -> bytes:
+    """Join encoded messages into one array."""
+    return b"[" + b",".join(messages) + b"]"

@@ -1,0 +1,598 @@
+"""The engine: one end of one connection, without any I/O.
+
+`send` takes what this side wants to say and gives the bytes to write. `receive` takes what came and
+gives what it means: at most a few events, of which `Refused` may carry bytes to write back. In
+between it keeps what the protocol needs to be remembered: the state of the session, the calls in
+flight in both directions, and which progress belongs to whom. It never writes by itself and never
+waits, so it fits any loop, or none:
+
+    connection = Connection("client")
+    write(connection.send(Request(connection.next_id(), "initialize", params)))
+    for event in connection.receive(read_line()): ...
+
+Held here and nowhere else: which message is allowed when (the tables of `lifecycle` and the gate),
+which answer belongs to which request, what a cancellation does to both, how batches are answered.
+What this side does wrong raises `LocalProtocolError` before anything is written; what the peer does
+wrong becomes an event, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import msgspec
+
+from mcpcore import codec, jsonrpc
+from mcpcore import types as t
+from mcpcore.errors import CapabilityMissing, LocalProtocolError
+from mcpcore.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    ErrorObject,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+)
+from mcpcore.protocol.calls import (
+    Batch,
+    IncomingCall,
+    OutgoingCall,
+    received_token,
+    sent_token,
+)
+from mcpcore.protocol.events import (
+    Cancel,
+    Event,
+    Failed,
+    Forgiven,
+    Progress,
+    Refused,
+    Sendable,
+    Stale,
+)
+from mcpcore.protocol.gate import Declared, Gate
+from mcpcore.protocol.lifecycle import Role, State, allows, move
+from mcpcore.revisions import HANDSHAKE, Revision, lookup
+
+
+_READY = State.READY
+
+
+class _Deviation(Exception):
+    """Strict mode: the message at hand broke a rule."""
+
+    def __init__(self, rule: str, detail: str) -> None:
+        self.rule = rule
+        self.detail = detail
+
+
+class Connection:
+    """One end of a connection: `role` says which.
+
+    `revisions` are the names of those that this side speaks (default: all of the handshake era).
+    `strict` refuses every deviation of the peer instead of reporting it as `Forgiven`.
+    """
+
+    def __init__(
+        self, role: Role, *, revisions: Sequence[str] = HANDSHAKE, strict: bool = False
+    ) -> None:
+        self.role: Role = role
+        self.strict = strict
+        self.revisions: tuple[Revision, ...] = lookup(revisions)
+        self._other: Role = "server" if role == "client" else "client"
+        self._state = State.FRESH
+        self._revision: Revision | None = None
+        self._offer: t.InitializeParams | None = None
+        self._peer: t.InitializeParams | t.InitializeResult | None = None
+        self._outbound: Gate | None = None
+        self._inbound: Gate | None = None
+        self._outgoing: dict[RequestId, OutgoingCall] = {}
+        self._incoming: dict[RequestId, IncomingCall] = {}
+        self._last_id = 0
+
+    # What can be known from outside.
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def revision(self) -> Revision | None:
+        """The agreed revision; None before the answer to initialize."""
+        return self._revision
+
+    @property
+    def peer(self) -> t.InitializeParams | t.InitializeResult | None:
+        """What the peer said of itself in the handshake."""
+        return self._peer
+
+    @property
+    def in_flight(self) -> tuple[RequestId, ...]:
+        """The ids of our requests that wait for an answer, oldest first."""
+        return tuple(self._outgoing)
+
+    def next_id(self) -> int:
+        """An id that this side never used before."""
+        self._last_id += 1
+        return self._last_id
+
+    def lost(self) -> tuple[RequestId, ...]:
+        """The channel ended. Gives the ids that will never be answered."""
+        self._state = State.CLOSED
+        unanswered = tuple(self._outgoing)
+        self._outgoing.clear()
+        self._incoming.clear()
+        return unanswered
+
+    # Sending.
+
+    def send(self, event: Sendable) -> bytes | None:
+        """The bytes to write for `event`; None when there is nothing to write (any more).
+
+        There is nothing to write for an answer whose request was cancelled, for the cancellation of
+        a call that is over, for progress of a request that is over, and for an answer in a batch
+        while others of the batch are still open. Raises `LocalProtocolError` or `CapabilityMissing`
+        for what this side must not send; nothing changes then.
+        """
+        if isinstance(event, Response):
+            return self._send_answer(event)
+        if isinstance(event, Request):
+            return self._send_request(event)
+        if isinstance(event, Notification):
+            return self._send_notification(event)
+        if isinstance(event, Progress):
+            return self._send_progress(event)
+        if isinstance(event, Cancel):
+            return self._send_cancel(event)
+        if isinstance(event, ErrorResponse):
+            return self._send_answer(event)
+        raise LocalProtocolError(f"{type(event).__name__} is only ever received")
+
+    def _send_request(self, request: Request) -> bytes:
+        if request.id in self._outgoing:
+            raise LocalProtocolError(f"the id {request.id!r} is in use")
+        if request.method == "initialize":
+            return self._send_initialize(request)
+        self._check_outbound(request.method)
+        data = codec.encode(request, self._revision or self.revisions[0])
+        self._outgoing[request.id] = OutgoingCall(request.method, sent_token(request.params))
+        return data
+
+    def _send_initialize(self, request: Request) -> bytes:
+        params = request.params
+        if not isinstance(params, t.InitializeParams):
+            raise LocalProtocolError("initialize takes InitializeParams")
+        state = move(self._state, self.role, "initialize")
+        if state is None:
+            raise LocalProtocolError(
+                f"a {self.role} must not send initialize in state {self._state.value}"
+            )
+        offered = next((row for row in self.revisions if row.name == params.protocol_version), None)
+        if offered is None:
+            raise LocalProtocolError(
+                f"revision {params.protocol_version} is not among those spoken here"
+            )
+        data = codec.encode(request, offered)
+        self._state = state
+        self._offer = params
+        self._outgoing[request.id] = OutgoingCall("initialize", sent_token(params))
+        return data
+
+    def _send_notification(self, notification: Notification) -> bytes:
+        method = notification.method
+        if method == "notifications/initialized":
+            state = move(self._state, self.role, "initialized")
+            if state is None:
+                raise LocalProtocolError(
+                    f"a {self.role} must not say initialized in state {self._state.value}"
+                )
+            data = codec.encode(notification, self._revision or self.revisions[0])
+            self._state = state
+            return data
+        if method in ("notifications/cancelled", "notifications/progress"):
+            raise LocalProtocolError(f"{method} is sent as Cancel or Progress")
+        self._check_outbound(method)
+        return codec.encode(notification, self._revision or self.revisions[0])
+
+    def _check_outbound(self, method: str) -> None:
+        if not allows(self._state, self.role, method):
+            raise LocalProtocolError(
+                f"a {self.role} must not send {method} in state {self._state.value}"
+            )
+        if self._outbound is None:
+            return
+        verdict = self._outbound.judge(method)
+        if verdict.missing is not None:
+            raise CapabilityMissing(verdict.missing, method)
+        if verdict.row is None and not verdict.unknown:
+            raise LocalProtocolError(
+                f"a {self.role} cannot send {method} in revision {self._revision}"
+            )
+
+    def _send_answer(self, answer: Response | ErrorResponse) -> bytes | None:
+        id = answer.id
+        call = self._incoming.get(id) if id is not None else None
+        if call is None or id is None:
+            if self._state is State.CLOSED:
+                return None
+            raise LocalProtocolError(f"no request with the id {id!r} is open")
+        data: bytes | None = None
+        if call.method == "initialize":
+            data = self._send_initialize_answer(answer)
+        elif not call.cancelled:
+            data = codec.encode(answer, self._revision or self.revisions[0])
+        del self._incoming[id]
+        batch = call.batch
+        if batch is None:
+            return data
+        if data is not None:
+            batch.answers.append(data)
+        batch.open -= 1
+        return batch.result()
+
+    def _send_initialize_answer(self, answer: Response | ErrorResponse) -> bytes:
+        if isinstance(answer, ErrorResponse):
+            self._state = move(self._state, self.role, "initialize refused") or self._state
+            return codec.encode(answer, self.revisions[0])
+        result = answer.result
+        if not isinstance(result, t.InitializeResult):
+            raise LocalProtocolError("initialize is answered with InitializeResult")
+        (revision,) = lookup([result.protocol_version])
+        if revision not in self.revisions:
+            raise LocalProtocolError(f"revision {revision} is not among those spoken here")
+        data = codec.encode(answer, revision)
+        assert isinstance(self._peer, t.InitializeParams)
+        self._agree(revision, Declared(self._peer.capabilities, result.capabilities))
+        return data
+
+    def _send_cancel(self, cancel: Cancel) -> bytes | None:
+        call = self._outgoing.get(cancel.id)
+        if call is None:
+            return None
+        if call.method == "initialize":
+            raise LocalProtocolError("initialize cannot be cancelled; close the channel instead")
+        del self._outgoing[cancel.id]
+        params = t.CancelledParams(request_id=cancel.id, reason=cancel.reason)
+        return codec.encode(
+            Notification("notifications/cancelled", params), self._revision or self.revisions[0]
+        )
+
+    def _send_progress(self, progress: Progress) -> bytes | None:
+        call = next(
+            (call for call in self._incoming.values() if call.token == progress.token), None
+        )
+        if call is None or call.cancelled or type(call.token) is not type(progress.token):
+            return None
+        if call.progress is not None and progress.progress <= call.progress:
+            raise LocalProtocolError(
+                f"progress must grow: {progress.progress:g} after {call.progress:g}"
+            )
+        params = t.ProgressParams(
+            progress_token=progress.token,
+            progress=progress.progress,
+            total=progress.total,
+            message=progress.message,
+        )
+        data = codec.encode(
+            Notification("notifications/progress", params), self._revision or self.revisions[0]
+        )
+        call.progress = progress.progress
+        return data
+
+    # Receiving.
+
+    def receive(self, frame: bytes | Malformed) -> list[Event]:
+        """What `frame`, one whole message without its line end, means. Never raises.
+
+        Feed every frame in the order of its arrival, and act on the events in theirs.
+        """
+        if isinstance(frame, Malformed):
+            return self._receive_malformed(frame, None)
+        notes: list[str] = []
+        message = jsonrpc.decode(frame, notes)
+        if isinstance(message, jsonrpc.Batch):
+            return self._receive_batch(message, notes, frame)
+        return self._receive_one(message, notes, frame, None)
+
+    def _receive_one(
+        self,
+        message: Message | Malformed,
+        notes: Sequence[str],
+        frame: bytes,
+        batch: Batch | None,
+    ) -> list[Event]:
+        events: list[Event] = []
+        try:
+            for rule in notes:
+                events.append(self._forgive(rule, jsonrpc.excerpt(frame)))
+            if isinstance(message, Request):
+                self._receive_request(message, frame, batch, events)
+            elif isinstance(message, Notification):
+                self._receive_notification(message, events)
+            elif isinstance(message, Malformed):
+                events += self._receive_malformed(message, batch)
+            else:
+                self._receive_answer(message, events)
+        except _Deviation as deviation:
+            events.append(self._strictly(message, deviation, frame, batch))
+        return events
+
+    def _forgive(self, rule: str, detail: str) -> Forgiven:
+        if self.strict:
+            raise _Deviation(rule, detail)
+        return Forgiven(rule, detail)
+
+    def _strictly(
+        self, message: Message | Malformed, deviation: _Deviation, frame: bytes, batch: Batch | None
+    ) -> Event:
+        """In strict mode a deviation costs the message that holds it."""
+        if isinstance(message, Request):
+            self._incoming.pop(message.id, None)
+            return self._refuse(
+                message.id, INVALID_REQUEST, deviation.detail, deviation.rule, frame, batch
+            )
+        id = self._match(message) if isinstance(message, Response | ErrorResponse) else None
+        if id is not None:
+            self._forget(id)
+            return Failed(id, deviation.detail, deviation.rule)
+        return Refused(deviation.detail, jsonrpc.excerpt(frame), deviation.rule)
+
+    def _refuse(
+        self,
+        id: RequestId | None,
+        code: int,
+        error: str,
+        rule: str,
+        frame: bytes | str,
+        batch: Batch | None,
+    ) -> Refused:
+        seen = frame if isinstance(frame, str) else jsonrpc.excerpt(frame)
+        reply = jsonrpc.encode(ErrorResponse(id, ErrorObject(code, error)))
+        if batch is not None:
+            batch.answers.append(reply)
+            return Refused(error, seen, rule)
+        return Refused(error, seen, rule, reply)
+
+    def _receive_malformed(self, bad: Malformed, batch: Batch | None) -> list[Event]:
+        if bad.answers and bad.id is not None and bad.id in self._outgoing:
+            self._forget(bad.id)
+            return [Failed(bad.id, bad.error.message, "JRPC-08")]
+        rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"
+        if bad.answers or bad.notifies:
+            return [Refused(bad.error.message, bad.excerpt, rule)]
+        if self.role == "client" and bad.id is None:
+            # A server that prints on its stdout does not read error answers about it either.
+            if self.strict:
+                return [Refused(bad.error.message, bad.excerpt, "STDIO-04")]
+            return [Forgiven("STDIO-04", bad.excerpt)]
+        return [self._refuse(bad.id, bad.error.code, bad.error.message, rule, bad.excerpt, batch)]
+
+    def _receive_batch(
+        self, incoming: jsonrpc.Batch, notes: Sequence[str], frame: bytes
+    ) -> list[Event]:
+        events: list[Event] = []
+        legal = self._revision is not None and self._revision.batching
+        if not legal:
+            if self.role == "server" or self.strict:
+                name = self._revision or "before initialize"
+                return [
+                    self._refuse(
+                        None,
+                        INVALID_REQUEST,
+                        f"Invalid request: no batches in {name}",
+                        "BATCH-10",
+                        frame,
+                        None,
+                    )
+                ]
+            events.append(Forgiven("BATCH-10", jsonrpc.excerpt(frame)))
+        batch = Batch()
+        for message in incoming.messages:
+            events += self._receive_one(message, (), frame, batch)
+        if not self.strict:
+            events += [Forgiven(rule, jsonrpc.excerpt(frame)) for rule in notes]
+        reply = batch.result()
+        if reply is not None:
+            for position in reversed(range(len(events))):
+                event = events[position]
+                if isinstance(event, Refused):
+                    events[position] = msgspec.structs.replace(event, reply=reply)
+                    break
+        return events
+
+    def _receive_request(
+        self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
+    ) -> None:
+        id, method = request.id, request.method
+        if id in self._incoming:
+            error = f"Invalid request: the id {id!r} is in use by a request that is still open"
+            events.append(self._refuse(id, INVALID_REQUEST, error, "JRPC-02", frame, batch))
+            return
+        if method == "initialize" and self.role == "server":
+            refusal = self._receive_initialize(request, frame, batch)
+            if refusal is not None:
+                events.append(refusal)
+                return
+        elif self._state is not _READY and not allows(self._state, self._other, method):
+            if self._state is not State.AGREED:
+                error = "Invalid request: the session is not initialized; initialize comes first"
+                events.append(self._refuse(id, INVALID_REQUEST, error, "LIFE-11", frame, batch))
+                return
+            rule = "LIFE-05" if self.role == "server" else "LIFE-07"
+            events.append(self._forgive(rule, f"{method} before notifications/initialized"))
+        if self._inbound is not None:
+            verdict = self._inbound.judge(method)
+            if not verdict.open:
+                error = f"Method not found: {method}"
+                if verdict.missing:
+                    error += f" (needs the capability {verdict.missing}, which was not declared)"
+                rule = "CAP-01" if verdict.missing else "JRPC-16"
+                events.append(self._refuse(id, METHOD_NOT_FOUND, error, rule, frame, batch))
+                return
+        token = None
+        if frame.find(b'"progressToken"') >= 0:
+            token = received_token(request.params)
+        self._incoming[id] = IncomingCall(method, token, batch)
+        if batch is not None:
+            batch.open += 1
+        events.append(request)
+
+    def _receive_initialize(
+        self, request: Request, frame: bytes, batch: Batch | None
+    ) -> Refused | None:
+        state = move(self._state, "client", "initialize")
+        if state is None:
+            error = "Invalid request: the session is initialized already"
+            return self._refuse(request.id, INVALID_REQUEST, error, "LIFE-02", frame, batch)
+        try:
+            self._peer = codec.decode(request.params, t.InitializeParams, [])
+        except msgspec.ValidationError as error:
+            return self._refuse(
+                request.id, INVALID_PARAMS, f"Invalid params: {error}", "LIFE-02", frame, batch
+            )
+        self._state = state
+        return None
+
+    def _receive_notification(self, notification: Notification, events: list[Event]) -> None:
+        method = notification.method
+        if method == "notifications/cancelled":
+            events.append(self._receive_cancel(notification))
+        elif method == "notifications/progress":
+            self._receive_progress(notification, events)
+        elif method == "notifications/initialized" and self.role == "server":
+            state = move(self._state, "client", "initialized")
+            if state is None:
+                events.append(Stale(f"{method} in state {self._state.value}"))
+            else:
+                self._state = state
+                events.append(notification)
+        elif not allows(self._state, self._other, method):
+            if self._state is not State.AGREED:
+                events.append(Stale(f"{method} in state {self._state.value}"))
+                return
+            rule = "LIFE-05" if self.role == "server" else "LIFE-07"
+            events += [
+                self._forgive(rule, f"{method} before notifications/initialized"),
+                notification,
+            ]
+        elif self._inbound is None:
+            events.append(notification)
+        else:
+            verdict = self._inbound.judge(method)
+            if verdict.row is None and not verdict.unknown:
+                events.append(Stale(f"{method} does not exist in revision {self._revision}"))
+                return
+            if verdict.missing:
+                detail = f"{method} without the capability {verdict.missing}"
+                events.append(self._forgive("CAP-01", detail))
+            events.append(notification)
+
+    def _receive_cancel(self, notification: Notification) -> Event:
+        try:
+            params = codec.decode(notification.params, t.CancelledParams)
+        except msgspec.ValidationError:
+            return Stale("an unreadable cancellation")
+        call = self._incoming.get(params.request_id) if params.request_id is not None else None
+        if call is None or call.cancelled or call.method == "initialize":
+            return Stale("a cancellation of nothing that is open", params.request_id)
+        call.cancelled = True
+        assert params.request_id is not None
+        return Cancel(params.request_id, params.reason)
+
+    def _receive_progress(self, notification: Notification, events: list[Event]) -> None:
+        try:
+            params = codec.decode(notification.params, t.ProgressParams)
+        except msgspec.ValidationError:
+            events.append(Stale("unreadable progress"))
+            return
+        token = params.progress_token
+        found = next(
+            ((id, call) for id, call in self._outgoing.items() if call.token == token), None
+        )
+        if found is None:
+            events.append(Stale("progress of nothing that is open", token))
+            return
+        id, call = found
+        if call.progress is not None and params.progress <= call.progress:
+            detail = f"{params.progress:g} after {call.progress:g}"
+            events.append(self._forgive("PROG-06", detail))
+        call.progress = params.progress
+        events.append(Progress(token, params.progress, params.total, params.message, id))
+
+    def _receive_answer(self, answer: Response | ErrorResponse, events: list[Event]) -> None:
+        id = self._match(answer)
+        if id is None:
+            what = "an answer to nothing that is open"
+            if isinstance(answer, ErrorResponse):
+                what = f"an error for nothing that is open: {answer.error.message}"
+            events.append(Stale(what, answer.id))
+            return
+        if id != answer.id:
+            events.append(self._forgive("JRPC-07", f"the id {id!r} came back as {answer.id!r}"))
+            answer = msgspec.structs.replace(answer, id=id)
+        call = self._forget(id)
+        if call.method == "initialize":
+            self._receive_initialize_answer(answer, events)
+        else:
+            events.append(answer)
+
+    def _match(self, answer: Response | ErrorResponse) -> RequestId | None:
+        """The id of the call that `answer` belongs to.
+
+        An integer that comes back as its own decimal string is matched too: no other call of ours can
+        be meant by it.
+        """
+        id = answer.id
+        if id is None:
+            return None
+        if id in self._outgoing:
+            return id
+        if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
+            number = int(id)
+            if str(number) == id and number in self._outgoing:
+                return number
+        return None
+
+    def _receive_initialize_answer(
+        self, answer: Response | ErrorResponse, events: list[Event]
+    ) -> None:
+        if isinstance(answer, ErrorResponse):
+            self._state = move(self._state, "server", "initialize refused") or self._state
+            events.append(answer)
+            return
+        notes: list[codec.Note] = []
+        try:
+            result = codec.decode(answer.result, t.InitializeResult, notes)
+        except msgspec.ValidationError as error:
+            self._state = move(self._state, "server", "initialize refused") or self._state
+            events.append(Failed(answer.id, f"the answer to initialize: {error}", "LIFE-04"))
+            return
+        events += [self._forgive(note.rule, note.detail) for note in notes]
+        self._peer = result
+        revision = next(
+            (row for row in self.revisions if row.name == result.protocol_version), None
+        )
+        if revision is None:
+            # Whoever opened the session sees that no revision was agreed, and closes (VERS-06).
+            self._state = move(self._state, "server", "initialize refused") or self._state
+        else:
+            assert self._offer is not None
+            self._agree(revision, Declared(self._offer.capabilities, result.capabilities))
+        events.append(answer)
+
+    # What both directions share.
+
+    def _agree(self, revision: Revision, declared: Declared) -> None:
+        state = move(self._state, "server", "initialize answered")
+        assert state is not None
+        self._state = state
+        self._revision = revision
+        self._outbound = Gate(self.role, revision, declared)
+        self._inbound = Gate(self._other, revision, declared)
+
+    def _forget(self, id: RequestId) -> OutgoingCall:
+        return self._outgoing.pop(id)

@@ -1,0 +1,91 @@
+"""Lines: where one message ends and the next begins on a stream of bytes.
+
+The stdio transport says that messages are delimited by newlines and hold none themselves. So the
+bytes are split on 0x0A and nowhere else, before any decoding: U+2028 inside a string, a character
+torn between two reads, or a thousand messages in one read make no difference. One carriage return
+before the line feed is taken off, blank lines carry nothing, and a line beyond the limit is reported
+and skipped, so that what follows it is still read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mcpcore import jsonrpc
+from mcpcore.jsonrpc import ErrorObject, Malformed
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes. Far above any message met in practice (results of 10 MB are), low enough that a peer which
+never ends its line cannot take all memory."""
+
+Frame = bytes | Malformed
+"""One message still to be read, or what stands in its place."""
+
+
+class NeedData:
+    """The type of `NEED_DATA`, what a decoder returns when no whole message is there yet."""
+
+    def __repr__(self) -> str:
+        return "NEED_DATA"
+
+
+NEED_DATA = NeedData()
+
+
+class LineDecoder:
+    """Cuts received bytes into lines.
+
+    Feed it with `receive_data`, then ask `next_message` until it says `NEED_DATA`. The outcome
+    depends on the bytes alone, never on how they were split. `max_line` is in bytes, without the end.
+    """
+
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        if max_line < 1:
+            raise ValueError("max_line must be at least one byte")
+        self._max_line = max_line
+        self._lines: deque[bytes] = deque()
+        # The unfinished line is kept in pieces: joining it anew at each read would make one long
+        # line cost the square of its length.
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    def receive_data(self, data: bytes) -> None:
+        """Take what was read, any number of bytes."""
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines:
+            if self._pieces:
+                lines[0] = b"".join((*self._pieces, lines[0]))
+            self._lines.extend(lines)
+            self._pieces = [rest] if rest else []
+            self._length = len(rest)
+        elif rest and self._length <= self._max_line + 1:
+            # Beyond the limit the rest of the line is not even kept.
+            self._pieces.append(rest)
+            self._length += len(rest)
+
+    def next_message(self) -> Frame | NeedData:
+        """Give the next line, or a `Malformed` for one beyond the limit, or `NEED_DATA`."""
+        while self._lines:
+            line = self._lines.popleft()
+            if line.endswith(b"\r"):
+                line = line[:-1]
+            if len(line) > self._max_line:
+                return self._too_long(line)
+            if line.strip(b" \t\r"):
+                return line
+        return NEED_DATA
+
+    def end(self) -> Frame | NeedData:
+        """After the end of the input: a last line without its newline, if there is one."""
+        if self._pieces:
+            self._lines.append(b"".join(self._pieces))
+            self._pieces = []
+            self._length = 0
+        return self.next_message()
+
+    def _too_long(self, line: bytes) -> Malformed:
+        error = ErrorObject(
+            jsonrpc.INVALID_REQUEST, f"Invalid request: a line of more than {self._max_line} bytes"
+        )
+        return Malformed(error, jsonrpc.excerpt(line))

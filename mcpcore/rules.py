@@ -1,0 +1,96 @@
+"""The rules of the protocol that mcpcore checks or follows, each in one sentence.
+
+A report about a peer (`Forgiven`, `RemoteProtocolError.rule`) and a line of `mcpcore tour` name a
+rule by its id; this table says what the id means. The ids group the rules by subject: JRPC the
+messages, BATCH arrays of them, LIFE and VERS the opening, CAP capabilities, SHUT the end, STDIO the
+pipes, CANC, PROG, PAGE, PING the base utilities, then the features.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """`strength` is the specification's keyword; `schema` for what its schema fixes, `json-rpc` and
+    `json` for what it inherits."""
+
+    id: str
+    strength: Literal["MUST", "SHOULD", "schema", "json-rpc", "json"]
+    sentence: str
+
+
+RULES: dict[str, Rule] = {
+    rule.id: rule
+    for rule in (
+        Rule("JSON-01", "json", "Half of a surrogate pair, written as an escape, is no character."),
+        Rule("JRPC-01", "MUST", 'Every message has the member jsonrpc with the value "2.0".'),
+        Rule(
+            "JRPC-02",
+            "MUST",
+            "A request carries an id, a string or an integer, and gets one answer.",
+        ),
+        Rule(
+            "JRPC-07", "MUST", "An answer repeats the id of its request, by value and by JSON type."
+        ),
+        Rule("JRPC-08", "MUST", "An answer holds exactly one of result and error."),
+        Rule("JRPC-09", "schema", "The result of an answer is an object."),
+        Rule("JRPC-12", "MUST", "A notification has no id and gets no answer."),
+        Rule("JRPC-14", "schema", "params, if present, is an object."),
+        Rule("JRPC-16", "json-rpc", "A method that is not there is answered with -32601."),
+        Rule("JRPC-17", "json-rpc", "What is not JSON is answered with -32700."),
+        Rule("JRPC-18", "json-rpc", "JSON that is no message is answered with -32600."),
+        Rule("JRPC-28", "schema", "Every request that is not cancelled gets exactly one answer."),
+        Rule("BATCH-10", "schema", "Only the revision 2025-03-26 has batches."),
+        Rule("LIFE-02", "MUST", "The client opens the session with initialize."),
+        Rule("LIFE-04", "MUST", "The server answers with its revision, capabilities and name."),
+        Rule(
+            "LIFE-05", "MUST", "After the answer the client says initialized, before anything else."
+        ),
+        Rule(
+            "LIFE-07", "SHOULD", "Before initialized the server sends pings and log messages only."
+        ),
+        Rule("LIFE-11", "schema", "Nothing but initialize and ping is served before initialize."),
+        Rule(
+            "VERS-06",
+            "SHOULD",
+            "A client that cannot speak the revision of the answer disconnects.",
+        ),
+        Rule("CAP-01", "MUST", "Only capabilities that were negotiated are used."),
+        Rule("CAP-02", "schema", "A capability is an object; its flags are booleans."),
+        Rule(
+            "SHUT-02",
+            "SHOULD",
+            "To end a stdio session the client closes the server's stdin first.",
+        ),
+        Rule("STDIO-03", "MUST", "One message is one line."),
+        Rule("STDIO-04", "MUST", "A server writes nothing but messages to its stdout."),
+        Rule(
+            "CANC-02",
+            "MUST",
+            "A cancellation names a request of the same sender that is still open.",
+        ),
+        Rule("CANC-06", "SHOULD", "A cancelled request is not answered."),
+        Rule("PROG-01", "schema", "Progress is asked for by a token in the request."),
+        Rule("PROG-06", "MUST", "Progress grows with each notification."),
+        Rule("PROG-09", "MUST", "Progress names a token of a request that is still open."),
+        Rule("PAGE-02", "MUST", "A cursor is opaque and handed back unchanged."),
+        Rule("PAGE-04", "schema", "nextCursor is a string, and there only if more may follow."),
+        Rule("PING-02", "MUST", "A ping is answered at once with an empty result."),
+        Rule("TOOL-02", "schema", "tools/list answers with tools, page by page."),
+        Rule("TOOL-12", "schema", "The result of a tool has content, always."),
+        Rule(
+            "TOOL-17",
+            "SHOULD",
+            "What goes wrong inside a tool is told in its result, with isError.",
+        ),
+        Rule("TOOL-24", "SHOULD", "Structured content conforms to the tool's output schema."),
+        Rule("RES-04", "schema", "resources/read answers with contents, each text or blob."),
+        Rule("PROMPT-04", "schema", "prompts/get answers with messages."),
+        Rule("LOG-01", "MUST", "A server that sends log messages declares logging."),
+        Rule("SCHEMA-01", "schema", "An object has the members that the schema requires."),
+    )
+}
+"""By id."""

@@ -1,0 +1,579 @@
+"""The engine on a channel: the loop that client and server share.
+
+One task reads the channel and acts on what the engine makes of it. Answers, progress, cancellations
+and whatever can be answered at once are dealt with on the spot; every other request gets a task of
+its own under a limit, so that a slow handler never keeps a ping, a cancellation or an answer waiting.
+
+Cancellation is a cancel scope, both ways. A caller whose scope is cancelled or whose time is up
+leaves at once, and the peer is told; a cancellation that comes in cancels the handler's scope, and
+the engine sees to it that no answer is written.
+
+Every wait ends. Each call has a deadline, watched by one task for all of them; when the channel ends,
+all callers get the reason at once. Nothing here raises into the nursery it runs in.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import UNSET, Raw
+
+from mcpcore.errors import (
+    ConnectionLost,
+    McpError,
+    RemoteProtocolError,
+    RequestFailed,
+    RequestTimeout,
+)
+from mcpcore.jsonrpc import INTERNAL_ERROR, ErrorObject
+from mcpcore.protocol.connection import Connection
+from mcpcore.protocol.events import (
+    Cancel,
+    ErrorResponse,
+    Event,
+    Failed,
+    Forgiven,
+    Notification,
+    Progress,
+    Refused,
+    Request,
+    RequestId,
+    Response,
+    Sendable,
+    Stale,
+)
+from mcpcore.transport.channel import Channel
+
+logger = logging.getLogger("mcpcore.runtime")
+
+ProgressCallback = Callable[[Progress], object]
+
+NEVER = float("inf")
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait, in seconds; infinity waits without a limit.
+
+    `connect` is for opening: start, handshake. `request` is for each answer; its clock stands still
+    while a question of the peer is open on this side, and starts anew with each progress if
+    `progress_extends`. `maximum` holds for a request whatever happens. `question` is what a handler
+    on this side has to answer a question of the peer. `drain` is what requests that were accepted
+    get to finish in when the input ends.
+    """
+
+    connect: float = 60.0
+    request: float = 60.0
+    maximum: float = 3600.0
+    question: float = 600.0
+    drain: float = 5.0
+    progress_extends: bool = False
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much at once, per connection.
+
+    `concurrent` requests of the peer run at the same time; `queued` more wait for their turn; what
+    comes beyond is refused with an error. The queue is deep, since waiting requests are small.
+    """
+
+    concurrent: int = 100
+    queued: int = 10_000
+
+
+BUSY = -32000
+"""The code for a request that was refused because too many wait: of the range that JSON-RPC leaves to
+implementations."""
+
+
+class Later(msgspec.Struct, frozen=True):
+    """A result that has to be waited for: `await function(*arguments)`."""
+
+    function: Callable[..., Awaitable[Any]]
+    arguments: tuple[Any, ...] = ()
+
+
+class Handler(ABC):
+    """What one side does with what comes in."""
+
+    @abstractmethod
+    def begin(self, request: Request) -> Any:
+        """The result of a request, an object that encodes to a JSON object, or `Later`.
+
+        This is called by the reading task and must not wait. It raises `RequestFailed`, as may what
+        comes later, to answer with an error; anything else is logged and answered as an internal error
+        without detail.
+        """
+
+    @abstractmethod
+    def received(self, notification: Notification) -> None:
+        """Act on a notification, without waiting."""
+
+    @abstractmethod
+    def observed(self, event: Forgiven | Stale | Refused) -> None:
+        """Take note of what the engine passed over or refused."""
+
+
+class _Call:
+    """A request of ours and the task that waits for its answer."""
+
+    __slots__ = (
+        "deadline",
+        "error",
+        "extends",
+        "limit",
+        "method",
+        "on_progress",
+        "result",
+        "seconds",
+        "started",
+        "task",
+    )
+
+    def __init__(self, method: str, seconds: float, maximum: float, extends: bool) -> None:  # noqa: FBT001
+        self.method = method
+        self.seconds = seconds
+        self.extends = extends
+        self.started = now = trio.current_time()
+        self.deadline = now + seconds
+        self.limit = now + maximum
+        self.task = trio.lowlevel.current_task()
+        self.on_progress: ProgressCallback | None = None
+        self.result: Raw | None = None
+        self.error: McpError | None = None
+
+
+class Runtime:
+    """One end of a connection, at work. `run` is its one owner task."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        channel: Channel,
+        handler: Handler,
+        *,
+        timeouts: Timeouts,
+        limits: Limits,
+    ) -> None:
+        self.connection = connection
+        self.channel = channel
+        self.timeouts = timeouts
+        self._handler = handler
+        self._limits = limits
+        self._lost: McpError | None = None
+        self._nursery: trio.Nursery | None = None
+        self._pump_scope = trio.CancelScope()
+        self._background = trio.CancelScope(shield=True)
+        self._closing = False
+        self.closed = trio.Event()
+        # Calls of ours.
+        self._calls: dict[RequestId, _Call] = {}
+        self._watch_scope = trio.CancelScope(deadline=NEVER)
+        self._questions = 0
+        self._paused_at = 0.0
+        # Requests of the peer.
+        self._scopes: dict[RequestId, trio.CancelScope] = {}
+        self._queue: dict[RequestId, tuple[Request, Later]] = {}
+        self._running = 0
+        self._idle = trio.lowlevel.ParkingLot()
+        # While the pump works through what one read brought, what is to be sent collects here.
+        self._outbox: list[bytes] | None = None
+
+    @property
+    def lost(self) -> McpError | None:
+        """Why the connection ended; None while it lives."""
+        return self._lost
+
+    # The owner task.
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run until the channel ends or `close` is called. Never raises but for cancellation."""
+        async with trio.open_nursery() as background:
+            background.start_soon(self._in_background)
+            background.start_soon(self._watch)
+            async with trio.open_nursery() as self._nursery:
+                try:
+                    task_status.started()
+                    with self._pump_scope:
+                        await self._pump()
+                    await self._drain()
+                finally:
+                    await self._shut_down()
+                    self._nursery.cancel_scope.cancel()
+            background.cancel_scope.cancel()
+
+    async def _in_background(self) -> None:
+        with self._background:
+            await self.channel.run()
+
+    async def _shut_down(self) -> None:
+        """Fail whoever waits, end the channel, and only then let handlers be cancelled.
+
+        A handler may be the one who asked for it, and must get its answer.
+        """
+        self._end(ConnectionLost("this side closed the connection"))
+        self.connection.lost()
+        with trio.CancelScope(shield=True):
+            try:
+                await self.channel.aclose()
+            except Exception:
+                logger.exception("closing the channel failed")
+        self._background.cancel()
+        self.closed.set()
+
+    async def close(self) -> None:
+        """End the connection; return when the channel is closed. Bounded, idempotent, legal anywhere."""
+        self._closing = True
+        self._pump_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self.closed.wait()
+
+    async def _pump(self) -> None:
+        try:
+            while True:
+                frames = await self.channel.receive()
+                self._outbox = outbox = []
+                try:
+                    for frame in frames:
+                        for event in self.connection.receive(frame):
+                            self._act(event)
+                finally:
+                    self._outbox = None
+                    if outbox:
+                        self.channel.send_nowait(*outbox)
+        except McpError as error:
+            self._end(error)
+        except Exception as error:
+            logger.exception("the connection ends because of an error in mcpcore")
+            self._end(ConnectionLost(f"internal error: {error!r}"))
+
+    async def _drain(self) -> None:
+        """The input ended: let accepted requests finish, and their answers leave."""
+        if self._closing or self.connection.role == "client":
+            return
+        with trio.move_on_after(self.timeouts.drain):
+            while self._running or self._queue:
+                await self._idle.park()
+
+    def _end(self, reason: McpError) -> None:
+        """Note why the connection ended, and tell everybody who waits."""
+        if self._lost is None:
+            self._lost = reason
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.error = self._why_lost()
+            trio.lowlevel.reschedule(call.task)
+
+    def _why_lost(self) -> McpError:
+        """A fresh exception for each caller."""
+        if isinstance(self._lost, ConnectionLost):
+            return self._lost.again()
+        if isinstance(self._lost, RemoteProtocolError):
+            return RemoteProtocolError(str(self._lost), self._lost.rule)
+        return ConnectionLost(str(self._lost))
+
+    # What comes in.
+
+    def _act(self, event: Event) -> None:
+        if isinstance(event, Request):
+            self._act_on_request(event)
+        elif isinstance(event, Response):
+            self._finish(event.id, result=event.result)
+        elif isinstance(event, ErrorResponse):
+            assert event.id is not None
+            error = event.error
+            data = None if error.data is UNSET else error.data
+            self._finish(event.id, error=RequestFailed(error.code, error.message, data))
+        elif isinstance(event, Notification):
+            try:
+                self._handler.received(event)
+            except Exception:
+                logger.exception("handling %s failed", event.method)
+        elif isinstance(event, Progress):
+            self._act_on_progress(event)
+        elif isinstance(event, Cancel):
+            self._act_on_cancel(event)
+        elif isinstance(event, Failed):
+            self._finish(event.id, error=RemoteProtocolError(event.error, event.rule))
+        else:
+            if isinstance(event, Refused) and event.reply is not None:
+                self._post(event.reply)
+            self._handler.observed(event)
+
+    def _finish(
+        self, id: RequestId, *, result: Raw | None = None, error: McpError | None = None
+    ) -> None:
+        call = self._calls.pop(id, None)
+        if call is not None:
+            call.result = result
+            call.error = error
+            trio.lowlevel.reschedule(call.task)
+
+    def _act_on_progress(self, progress: Progress) -> None:
+        call = self._calls.get(progress.id) if progress.id is not None else None
+        if call is None:
+            return
+        if call.extends:
+            call.deadline = trio.current_time() + call.seconds
+        if call.on_progress is not None:
+            try:
+                call.on_progress(progress)
+            except Exception:
+                logger.exception("the progress callback of %s raised", call.method)
+
+    def _act_on_cancel(self, cancel: Cancel) -> None:
+        logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
+        scope = self._scopes.get(cancel.id)
+        if scope is not None:
+            scope.cancel()
+        elif self._queue.pop(cancel.id, None) is not None:
+            self._answer(Response(cancel.id, {}))
+
+    def _act_on_request(self, request: Request) -> None:
+        try:
+            work = self._handler.begin(request)
+        except Exception as error:
+            self._answer(self._error(request, error))
+            return
+        if not isinstance(work, Later):
+            self._answer(Response(request.id, work))
+        elif self._running < self._limits.concurrent:
+            self._start(request, work)
+        elif len(self._queue) < self._limits.queued:
+            self._queue[request.id] = (request, work)
+        else:
+            busy = ErrorObject(BUSY, f"Busy: {self._limits.queued} requests are waiting")
+            self._answer(ErrorResponse(request.id, busy))
+
+    def _start(self, request: Request, work: Later) -> None:
+        self._running += 1
+        assert self._nursery is not None
+        self._nursery.start_soon(self._serve, request, work)
+
+    async def _serve(self, request: Request, work: Later) -> None:
+        """The task of one request."""
+        answer: Sendable = Response(request.id, {})  # never written if the scope was cancelled
+        try:
+            with trio.CancelScope() as scope:
+                self._scopes[request.id] = scope
+                try:
+                    answer = Response(request.id, await work.function(*work.arguments))
+                except (Exception, SystemExit) as error:
+                    answer = self._error(request, error)
+        finally:
+            del self._scopes[request.id]
+            self._running -= 1
+        self._answer(answer, linger=self._running > 0)
+        if self._queue:
+            self._start(*self._queue.pop(next(iter(self._queue))))
+        elif not self._running:
+            self._idle.unpark_all()
+
+    def _error(self, request: Request, error: BaseException) -> ErrorResponse:
+        cause = single(error)
+        if isinstance(cause, RequestFailed):
+            data = UNSET if cause.data is None else cause.data
+            return ErrorResponse(request.id, ErrorObject(cause.code, cause.message, data))
+        logger.error("handling %s failed", request.method, exc_info=error)
+        return ErrorResponse(request.id, ErrorObject(INTERNAL_ERROR, "Internal error"))
+
+    def _answer(self, answer: Sendable, *, linger: bool = False) -> None:
+        """Write an answer; one that cannot be written becomes an error that can."""
+        assert isinstance(answer, Response | ErrorResponse)
+        try:
+            data = self.connection.send(answer)
+        except McpError as error:
+            logger.error("the answer to request %r cannot be sent: %s", answer.id, error)
+            bad = ErrorObject(INTERNAL_ERROR, "Internal error: the answer cannot be sent")
+            try:
+                data = self.connection.send(ErrorResponse(answer.id, bad))
+            except McpError:
+                return
+        if data is not None:
+            self._post(data, linger=linger)
+
+    def _post(self, data: bytes, *, linger: bool = False) -> None:
+        if self._outbox is not None:
+            self._outbox.append(data)
+            return
+        try:
+            self.channel.send_nowait(data, linger=linger)
+        except ConnectionLost as error:
+            logger.debug("a message was not sent: %s", error.reason)
+
+    # What goes out.
+
+    async def request(
+        self,
+        method: str,
+        params: Any,
+        *,
+        seconds: float | None = None,
+        maximum: float | None = None,
+        on_progress: ProgressCallback | None = None,
+        extends: bool | None = None,
+    ) -> Raw:
+        """Send a request, wait for its answer, give the raw result.
+
+        `params` is a Struct of `mcpcore.types`, a dict, or `UNSET`. The limits default to those of
+        the connection. Raises `RequestFailed`, `RequestTimeout`, `ConnectionLost`,
+        `RemoteProtocolError`, `LocalProtocolError` or `CapabilityMissing`.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.channel.crowded:
+            await self._wait_for_room(method, seconds)
+        if self._lost is not None:
+            raise self._why_lost()
+        timeouts = self.timeouts
+        connection = self.connection
+        call = _Call(
+            method,
+            timeouts.request if seconds is None else seconds,
+            timeouts.maximum if maximum is None else maximum,
+            timeouts.progress_extends if extends is None else extends,
+        )
+        id = connection.next_id()
+        if on_progress is not None:
+            if inspect.iscoroutinefunction(on_progress):
+                raise TypeError("on_progress is called by the reading task: give a plain function")
+            call.on_progress = on_progress
+            params = _with_token(params, id)
+        data = connection.send(Request(id, method, params))
+        assert data is not None
+        self.channel.send_nowait(data, linger=len(self._calls) > 0)
+        self._calls[id] = call
+        # While a question is open only the hard limit runs.
+        deadline = call.limit if self._questions else min(call.deadline, call.limit)
+        if deadline < self._watch_scope.deadline:
+            self._watch_scope.deadline = deadline
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._abandon(id, "the caller was cancelled")
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if call.error is not None:
+            raise call.error
+        assert call.result is not None
+        return call.result
+
+    async def _wait_for_room(self, method: str, seconds: float | None) -> None:
+        limit = self.timeouts.request if seconds is None else seconds
+        with trio.move_on_after(limit) as scope:
+            await self.channel.wait_for_room()
+        if scope.cancelled_caught:
+            raise RequestTimeout(method, limit, ": the peer does not read, so it was not even sent")
+
+    def _abandon(self, id: RequestId, reason: str) -> None:
+        """Nobody waits for this answer any more: tell the peer, unless the protocol forbids it."""
+        call = self._calls.pop(id, None)
+        if call is None or call.method == "initialize":
+            return
+        try:
+            data = self.connection.send(Cancel(id, reason))
+            if data is not None:
+                self.channel.send_nowait(data, linger=True)
+        except ConnectionLost as error:
+            logger.debug("a cancellation was not sent: %s", error.reason)
+
+    def send(self, event: Notification | Progress, *, droppable: bool = False) -> None:
+        """Send a notification without waiting.
+
+        With `droppable` it is left out while the peer reads so slowly that messages pile up. Raises
+        `LocalProtocolError`, `CapabilityMissing` or the reason why the connection ended.
+        """
+        if self._lost is not None:
+            raise self._why_lost()
+        if droppable and self.channel.crowded:
+            return
+        data = self.connection.send(event)
+        if data is not None:
+            self._post(data, linger=True)
+
+    async def notify(self, notification: Notification) -> None:
+        """Send a notification, after waiting for room if the peer reads slowly."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.channel.crowded:
+            await self._wait_for_room(notification.method, None)
+        self.send(notification)
+
+    def start_soon(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Run an async function in this connection's nursery; what it raises is logged."""
+        if self._nursery is not None and not self.closed.is_set():
+            self._nursery.start_soon(self._guarded, function, *arguments)
+
+    async def _guarded(self, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            await function(*arguments)
+        except ConnectionLost as error:
+            logger.debug("%s ended with the connection: %s", function, error.reason)
+        except Exception:
+            logger.exception("%s raised", function)
+
+    # Deadlines.
+
+    def question_opens(self) -> None:
+        """A question of the peer is with somebody on this side: the clocks of our calls stand still."""
+        if not self._questions:
+            self._paused_at = trio.current_time()
+        self._questions += 1
+
+    def question_closes(self) -> None:
+        """The counterpart of `question_opens`."""
+        self._questions -= 1
+        if self._questions:
+            return
+        now = trio.current_time()
+        for call in self._calls.values():
+            call.deadline += now - max(self._paused_at, call.started)
+        self._watch_scope.deadline = self._next_deadline()
+
+    def _next_deadline(self) -> float:
+        if self._questions:
+            return min((call.limit for call in self._calls.values()), default=NEVER)
+        return min((min(call.deadline, call.limit) for call in self._calls.values()), default=NEVER)
+
+    async def _watch(self) -> None:
+        """The one task that watches all deadlines. It wakes at the earliest that was ever set."""
+        while True:
+            with self._watch_scope:
+                await trio.sleep_forever()
+            now = trio.current_time()
+            for id, call in list(self._calls.items()):
+                if now >= call.limit or (now >= call.deadline and not self._questions):
+                    self._time_out(id, call, now)
+            self._watch_scope = trio.CancelScope(deadline=self._next_deadline())
+
+    def _time_out(self, id: RequestId, call: _Call, now: float) -> None:
+        self._abandon(id, "no answer in time")
+        hard = now >= call.limit
+        seconds = call.limit - call.started if hard else call.seconds
+        hint = (
+            ""
+            if hard
+            else "; timeout= raises the limit of a call, Timeouts(request=...) that of the client"
+        )
+        call.error = RequestTimeout(call.method, seconds, hint)
+        trio.lowlevel.reschedule(call.task)
+
+
+def single(error: BaseException) -> BaseException:
+    """What a group of one holds; the error itself otherwise."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _with_token(params: Any, token: RequestId) -> Any:
+    """The params with a progress token in their `_meta`, beside what else is there."""
+    if params is UNSET:
+        return {"_meta": {"progressToken": token}}
+    if isinstance(params, dict):
+        return params | {"_meta": {**params.get("_meta", {}), "progressToken": token}}
+    return msgspec.structs.replace(params, meta={**(params.meta or {}), "progressToken": token})

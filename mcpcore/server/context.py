@@ -1,0 +1,307 @@
+"""What a handler may know and do beyond its arguments.
+
+A handler asks for it by annotation (`ctx: Context`) and gets one of its own for each request. It
+works the same in an async function and in a plain one, which runs in a thread.
+
+Questions to the person, the model or the roots are keyed and allowed only in functions that were
+registered with `asks="replay"`. A peer of the handshake era is simply asked and the function waits.
+A peer of the stateless era gets the question as the answer to its request, and comes back with a new
+one; the function then runs again from the top with the answers so far. Hence the one sentence to
+remember: code before a question may run again; put effects into `ctx.once` or after the last question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, final
+
+import msgspec
+import trio
+
+from mcpcore import codec
+from mcpcore import types as t
+from mcpcore.errors import LocalProtocolError, RequestFailed, ToolError
+from mcpcore.jsonrpc import RequestId
+from mcpcore.protocol.events import Notification, Progress
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Peer(msgspec.Struct, frozen=True, kw_only=True):
+    """The client behind a request, as the handshake told it, and the ways to reach it."""
+
+    info: t.Implementation
+    capabilities: t.ClientCapabilities
+    revision: str
+    state: Any
+    send: Callable[[Notification | Progress], None]
+    ask: Callable[[str, Any], Awaitable[Any]]
+    log: Callable[[str, Any, str | None], None]
+    token: trio.lowlevel.TrioToken
+    """Of the loop that the connection runs in, to get back to it from a thread."""
+
+
+class Elicited(msgspec.Struct, Generic[T], frozen=True):
+    """What a person answered: `action` is `accept`, `decline` or `cancel`; `value` only if accepted."""
+
+    action: str
+    value: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.action == "accept"
+
+
+@final
+class Context(Generic[S]):
+    """One request, seen from its handler. `Context[State]` types `state`."""
+
+    __slots__ = ("_asks", "_done", "_journal", "_peer", "_thread", "_token", "meta", "request_id")
+
+    def __init__(
+        self, peer: Peer, request_id: RequestId, meta: Mapping[str, Any] | None, *, asks: bool
+    ) -> None:
+        self._peer = peer
+        self._asks = asks
+        self._thread = threading.get_ident()
+        self._done = False
+        self._journal: dict[str, tuple[str, Any]] = {}
+        self.request_id = request_id
+        self.meta: Mapping[str, Any] = meta or {}
+        self._token = meta.get("progressToken") if meta else None
+
+    # What is known.
+
+    @property
+    def client(self) -> t.Implementation:
+        """The client's name and version, as it tells them."""
+        return self._peer.info
+
+    @property
+    def client_capabilities(self) -> t.ClientCapabilities:
+        return self._peer.capabilities
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision that the request was made in."""
+        return self._peer.revision
+
+    @property
+    def state(self) -> S:
+        """What the server's `lifespan` yielded; None without one."""
+        state: S = self._peer.state
+        return state
+
+    def can(self, question: str) -> bool:
+        """Whether the client can be asked: `elicitation.form`, `elicitation.url`, `sampling`,
+        `sampling.tools`, `sampling.context` or `roots`."""
+        capabilities = self._peer.capabilities
+        elicitation, sampling = capabilities.elicitation, capabilities.sampling
+        answers = {
+            "elicitation.form": elicitation is not None and elicitation.forms,
+            "elicitation.url": elicitation is not None and elicitation.url is not None,
+            "sampling": sampling is not None,
+            "sampling.tools": sampling is not None and sampling.tools is not None,
+            "sampling.context": sampling is not None and sampling.context is not None,
+            "roots": capabilities.roots is not None,
+        }
+        if question not in answers:
+            raise ValueError(f"{question!r} is no question; there are {', '.join(answers)}")
+        return answers[question]
+
+    # What can be said. Neither waits: both only queue.
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell how far the work is; does nothing unless the caller asked for it.
+
+        `progress` must grow. Raises `LocalProtocolError` if it does not, or if the request is over.
+        """
+        self._alive()
+        if self._token is not None:
+            self._say(self._peer.send, Progress(self._token, progress, total, message))
+
+    def log(self, level: str, data: Any, logger: str | None = None) -> None:
+        """Send a log message to the client: `data` is any JSON value, `level` one of
+        `mcpcore.types.LOGGING_LEVELS`. Messages below the level that the client set are left out."""
+        self._alive()
+        if level not in t.LOGGING_LEVELS:
+            raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
+        self._say(self._peer.log, level, data, logger)
+
+    def _say(self, function: Callable[..., None], *arguments: Any) -> None:
+        if threading.get_ident() == self._thread:
+            function(*arguments)
+        else:
+            trio.from_thread.run_sync(function, *arguments, trio_token=self._peer.token)
+
+    # What can be asked.
+
+    async def elicit(self, key: str, form: type[T], message: str) -> Elicited[T]:
+        """Ask the person to fill in a form: `form` is a flat Struct, dataclass or TypedDict of strings,
+        numbers, booleans and choices. `key` names the question within this request."""
+        schema = _form_schema(form)
+        params = t.ElicitParams(mode="form", message=message, requested_schema=schema)
+        self._need("elicitation.form")
+        result: t.ElicitResult = await self._ask(key, "elicitation/create", params, t.ElicitResult)
+        if not result.accepted:
+            return Elicited(result.action)
+        try:
+            value = msgspec.convert(result.content or {}, form)
+        except msgspec.ValidationError as error:
+            raise NoAnswer(f"the answer to {key!r} does not fit the form: {error}") from None
+        return Elicited(result.action, value)
+
+    async def elicit_url(self, key: str, url: str, message: str) -> Elicited[None]:
+        """Ask the person to open `url`, for what must not pass through the client. An accepted answer
+        means consent, not that anything was done there yet; see `url_done`."""
+        params = t.ElicitParams(
+            mode="url", message=message, url=url, elicitation_id=self._elicitation_id(key)
+        )
+        self._need("elicitation.url")
+        result: t.ElicitResult = await self._ask(key, "elicitation/create", params, t.ElicitResult)
+        return Elicited(result.action)
+
+    def url_done(self, key: str) -> None:
+        """Tell the client that what `elicit_url` asked for under `key` is done."""
+        self._alive()
+        params = t.ElicitationCompleteParams(elicitation_id=self._elicitation_id(key))
+        self._say(self._peer.send, Notification("notifications/elicitation/complete", params))
+
+    async def sample(
+        self,
+        key: str,
+        messages: str | Sequence[t.SamplingMessage],
+        *,
+        max_tokens: int = 1000,
+        **options: Any,
+    ) -> t.CreateMessageResult:
+        """Ask the client's model. A string is one user message; `options` are the other members of
+        `mcpcore.types.CreateMessageParams`."""
+        if isinstance(messages, str):
+            messages = [t.SamplingMessage("user", t.TextContent(messages))]
+        params = t.CreateMessageParams(messages=list(messages), max_tokens=max_tokens, **options)
+        self._need("sampling")
+        if params.tools is not None or params.tool_choice is not None:
+            self._need("sampling.tools")
+        if params.include_context not in (None, "none") and not self.can("sampling.context"):
+            params = msgspec.structs.replace(params, include_context=None)
+        return await self._ask(key, "sampling/createMessage", params, t.CreateMessageResult)
+
+    async def list_roots(self, key: str = "roots") -> list[t.Root]:
+        """Ask for the roots: the places that the server may work in."""
+        self._need("roots")
+        result: t.ListRootsResult = await self._ask(
+            key, "roots/list", t.Params(), t.ListRootsResult
+        )
+        return result.roots
+
+    async def once(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call `function`, plain or async, and remember its result: whatever runs again, this does not.
+
+        The result must be a JSON value.
+        """
+        self._may_ask()
+        if key in self._journal:
+            return self._journal[key][1]
+        result = function(*arguments)
+        if isinstance(result, Awaitable):
+            result = await result
+        self._journal[key] = ("once", result)
+        return result
+
+    def _elicitation_id(self, key: str) -> str:
+        return hashlib.sha256(f"{id(self._peer)}/{self.request_id!r}/{key}".encode()).hexdigest()[
+            :32
+        ]
+
+    def _may_ask(self) -> None:
+        self._alive()
+        if not self._asks:
+            raise LocalProtocolError(
+                'this function was not registered to ask: add asks="replay" to its decorator, '
+                "and mind that code before a question may run again"
+            )
+
+    def _need(self, question: str) -> None:
+        self._may_ask()
+        if not self.can(question):
+            raise NoAnswer(f"the client cannot be asked for this: it did not declare {question}")
+
+    async def _ask(self, key: str, method: str, params: Any, result: type[T]) -> T:
+        digest = hashlib.sha256(method.encode() + msgspec.json.encode(params)).hexdigest()
+        if key in self._journal:
+            asked, answer = self._journal[key]
+            if asked != digest:
+                raise LocalProtocolError(f"two different questions under the key {key!r}")
+            await trio.lowlevel.checkpoint()
+            return answer  # type: ignore[no-any-return]
+        try:
+            answer = codec.decode(await self._peer.ask(method, params), result, [])
+        except RequestFailed as error:
+            raise NoAnswer(f"the client refused {key!r}: {error}") from error
+        except msgspec.ValidationError as error:
+            raise NoAnswer(f"the answer to {key!r} cannot be read: {error}") from None
+        self._journal[key] = (digest, answer)
+        return answer
+
+    def _alive(self) -> None:
+        if self._done:
+            raise LocalProtocolError("the request was answered; its context is over")
+
+    def finish(self) -> None:
+        """The request is over: the context says no more. Called by the server."""
+        self._done = True
+
+
+class NoAnswer(ToolError):
+    """A question was not answered: the client cannot be asked, refused, or sent something unreadable.
+
+    A handler may catch it; from a tool it goes on to the model, as every `ToolError`.
+    """
+
+
+def _form_schema(form: Any) -> t.JsonSchema:
+    """The schema of a form, which must be flat: no objects, no references."""
+    (schema,), components = msgspec.json.schema_components([form], ref_template="#/$defs/{name}")
+    if schema.keys() == {"$ref"}:
+        schema = components.pop(schema["$ref"].removeprefix("#/$defs/"))
+    properties = {
+        name: _inlined(field, components) for name, field in schema.get("properties", {}).items()
+    }
+    for name, field in properties.items():
+        kind = field.get("type")
+        flat = kind in ("string", "number", "integer", "boolean") or (
+            kind == "array" and {"enum", "anyOf"} & field.get("items", {}).keys()
+        )
+        if not flat:
+            raise TypeError(
+                f"the field {name} of a form must be a string, number, boolean or choice"
+            )
+    result: t.JsonSchema = {"type": "object", "properties": properties}
+    if schema.get("required"):
+        result["required"] = schema["required"]
+    return result
+
+
+def _inlined(field: dict[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    """A field without references, and without the null of an optional one: it is left out instead."""
+    if "$ref" in field:
+        field = components[field["$ref"].removeprefix("#/$defs/")] | {
+            name: value for name, value in field.items() if name != "$ref"
+        }
+    choices = [choice for choice in field.get("anyOf", ()) if choice.get("type") != "null"]
+    if len(choices) == 1:
+        rest = {name: value for name, value in field.items() if name != "anyOf"}
+        field = _inlined(choices[0], components) | rest
+    if field.get("default", 0) is None:
+        field = {name: value for name, value in field.items() if name != "default"}
+    if isinstance(field.get("items"), dict):
+        field = field | {"items": _inlined(field["items"], components)}
+    if "enum" in field and "type" not in field:
+        field = {"type": "string", **field}
+    return field

@@ -1,0 +1,41 @@
+"""Calling the functions behind resources, prompts and completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import trio
+
+from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from mcpcore.server.context import Context
+from mcpcore.server.signature import Signature, from_json
+
+
+async def call_with_strings(
+    signature: Signature, values: Mapping[str, str], context: Context[Any]
+) -> Any:
+    """Call a function whose arguments came as strings, converted to what its parameters say.
+
+    Raises `RequestFailed` with invalid params, naming the argument, if they do not fit.
+    """
+    try:
+        arguments = msgspec.convert(
+            dict(values), signature.arguments, strict=False, dec_hook=from_json
+        )
+    except msgspec.ValidationError as error:
+        raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
+    keywords = signature.bind(arguments, context)
+    try:
+        if signature.is_async:
+            return await signature.function(**keywords)
+        return await trio.to_thread.run_sync(
+            lambda: signature.function(**keywords), abandon_on_cancel=True
+        )
+    except ToolError as error:
+        # Only a tool's result has room for it; elsewhere it is an error with the same words.
+        raise RequestFailed(INTERNAL_ERROR, str(error)) from error
+    finally:
+        context.finish()

@@ -1,0 +1,387 @@
+"""One client of a server, from initialize to the end of its channel.
+
+Answers what the server answers by itself (the handshake, pings, lists, subscriptions, the log level),
+and hands the rest to the registered functions, each with a context of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import trio
+from msgspec import UNSET, Raw
+
+from mcpcore import codec
+from mcpcore import types as t
+from mcpcore.errors import LocalProtocolError, McpError, RequestFailed
+from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification, Request
+from mcpcore.protocol import paging
+from mcpcore.protocol.connection import Connection
+from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
+from mcpcore.protocol.lifecycle import State
+from mcpcore.protocol.uri_template import TraversalRefused
+from mcpcore.runtime import Handler, Later, Limits, Runtime, Timeouts
+from mcpcore.server.context import Context, Peer
+from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
+from mcpcore.server.registry import Kind, Registry
+from mcpcore.server.resources import RegisteredResource
+from mcpcore.server.tools import RegisteredTool
+from mcpcore.transport.channel import Channel
+
+logger = logging.getLogger("mcpcore.server")
+
+DEBOUNCE = 0.05
+"""Seconds after which changes of a list are told, together: what a program registers in one go is one
+change to a client."""
+
+DEFAULT_LEVEL = "info"
+"""The level of log messages for a client that did not set one."""
+
+Proceed = Callable[[], Awaitable[Any]]
+Around = Callable[[Proceed, Context[Any], Request], Awaitable[Any]]
+
+
+class Offer(Protocol):
+    """What a session needs of its server."""
+
+    tools: Registry[RegisteredTool]
+    resources: Registry[RegisteredResource]
+    templates: Registry[RegisteredResource]
+    prompts: Registry[RegisteredPrompt]
+    completions: Registry[RegisteredCompletion]
+    info: t.Implementation
+    instructions: str | None
+    revisions: Sequence[str]
+    strict: bool
+    page_size: int
+    timeouts: Timeouts
+    limits: Limits
+    middleware: list[Around]
+
+    def capabilities(self) -> t.ServerCapabilities: ...
+
+
+class _ToolCall(msgspec.Struct):
+    """The params of tools/call with the arguments left raw: the tool's own decoder reads them."""
+
+    name: str
+    arguments: Raw = Raw()
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+class _OnlyMeta(msgspec.Struct):
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+
+
+_decode_tool_call = msgspec.json.Decoder(_ToolCall).decode
+
+_CHANGED: dict[Kind, str] = {
+    "tools": "notifications/tools/list_changed",
+    "resources": "notifications/resources/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+}
+
+
+class Session(Handler):
+    """The server's end of one connection. `state` is what the server's lifespan yielded."""
+
+    def __init__(self, offer: Offer, channel: Channel, state: Any) -> None:
+        self.connection = Connection("server", revisions=offer.revisions, strict=offer.strict)
+        self.runtime = Runtime(
+            self.connection, channel, self, timeouts=offer.timeouts, limits=offer.limits
+        )
+        self.forgiven: Counter[str] = Counter()
+        self._offer = offer
+        self._state = state
+        self._peer: Peer | None = None
+        self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
+        self._subscriptions: set[str] = set()
+        self._changed: set[Kind] = set()
+        self._token = trio.lowlevel.current_trio_token()
+
+    # Requests.
+
+    def begin(self, request: Request) -> Any:
+        if self._offer.middleware:
+            return Later(self._through_middleware, (request,))
+        return self._begin(request)
+
+    def _begin(self, request: Request) -> Any:
+        if request.method == "tools/call":
+            return self._call_tool(request)
+        method = _METHODS.get(request.method)
+        if method is None:
+            raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        return method(self, request)
+
+    async def _through_middleware(self, request: Request) -> Any:
+        async def proceed() -> Any:
+            work = self._begin(request)
+            return await work.function(*work.arguments) if isinstance(work, Later) else work
+
+        meta = _read(request, _OnlyMeta).meta
+        for around in reversed(self._offer.middleware):
+            context = self._context(request, meta)
+            proceed = _Step(around, proceed, context, request)
+        return await proceed()
+
+    def _context(
+        self, request: Request, meta: dict[str, Any] | None, *, asks: bool = False
+    ) -> Context[Any]:
+        peer = self._peer
+        if peer is None:
+            peer = self._peer = self._make_peer()
+        return Context(peer, request.id, meta, asks=asks)
+
+    def _make_peer(self) -> Peer:
+        told = self.connection.peer
+        assert isinstance(told, t.InitializeParams)
+        return Peer(
+            info=told.client_info,
+            capabilities=told.capabilities,
+            revision=str(self.connection.revision),
+            state=self._state,
+            send=self._send,
+            ask=self._ask,
+            log=self._log,
+            token=self._token,
+        )
+
+    def _call_tool(self, request: Request) -> Any:
+        params = request.params
+        try:
+            call = _decode_tool_call(b"{}" if params is UNSET else params)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            call = _read(request, _ToolCall)
+        arguments = call.arguments
+        if not _is_object(arguments):
+            raise RequestFailed(INVALID_PARAMS, "Invalid params: arguments must be an object")
+        tool = self._offer.tools.get(call.name)
+        if tool is None:
+            raise RequestFailed(INVALID_PARAMS, f"Unknown tool: {call.name}")
+        context = self._context(request, call.meta, asks=tool.asks)
+        if tool.inline:
+            return tool.call_now(arguments, context)
+        return Later(tool.call, (arguments, context))
+
+    def _initialize(self, request: Request) -> t.InitializeResult:
+        params = self.connection.peer
+        assert isinstance(params, t.InitializeParams)
+        ours = [str(row) for row in self.connection.revisions]
+        wanted = params.protocol_version
+        return t.InitializeResult(
+            protocol_version=wanted if wanted in ours else ours[0],
+            capabilities=self._offer.capabilities(),
+            server_info=self._offer.info,
+            instructions=self._offer.instructions,
+        )
+
+    def _ping(self, request: Request) -> t.EmptyResult:
+        return t.EmptyResult()
+
+    def _list_tools(self, request: Request) -> t.ListToolsResult:
+        page, cursor = self._page(request, "tools", self._offer.tools)
+        return t.ListToolsResult(tools=[item.tool for item in page], next_cursor=cursor)
+
+    def _list_resources(self, request: Request) -> t.ListResourcesResult:
+        page, cursor = self._page(request, "resources", self._offer.resources)
+        return t.ListResourcesResult(
+            resources=[item.resource for item in page if item.resource], next_cursor=cursor
+        )
+
+    def _list_templates(self, request: Request) -> t.ListResourceTemplatesResult:
+        page, cursor = self._page(request, "templates", self._offer.templates)
+        return t.ListResourceTemplatesResult(
+            resource_templates=[item.template for item in page if item.template], next_cursor=cursor
+        )
+
+    def _list_prompts(self, request: Request) -> t.ListPromptsResult:
+        page, cursor = self._page(request, "prompts", self._offer.prompts)
+        return t.ListPromptsResult(prompts=[item.prompt for item in page], next_cursor=cursor)
+
+    def _page(
+        self, request: Request, name: str, registry: Registry[Any]
+    ) -> tuple[list[Any], str | None]:
+        cursor = _read(request, t.PaginatedParams).cursor
+        try:
+            return paging.page(name, registry.keys, registry.items, cursor, self._offer.page_size)
+        except paging.BadCursor as error:
+            raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+    def _find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, str]]:
+        resource = self._offer.resources.get(uri)
+        if resource is not None:
+            return resource, {}
+        for template in self._offer.templates.items:
+            try:
+                values = template.match(uri)
+            except TraversalRefused as error:
+                raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
+            if values is not None:
+                return template, values
+        assert self.connection.revision is not None
+        code = self.connection.revision.resource_not_found
+        raise RequestFailed(code, "Resource not found", {"uri": uri})
+
+    def _read_resource(self, request: Request) -> Later:
+        params = _read(request, t.ReadResourceParams)
+        resource, values = self._find_resource(params.uri)
+        context = self._context(request, params.meta, asks=resource.asks)
+        return Later(resource.read, (params.uri, values, context))
+
+    def _subscribe(self, request: Request) -> t.EmptyResult:
+        uri = _read(request, t.ResourceParams).uri
+        resource, _ = self._find_resource(uri)
+        if not resource.options.subscribable:
+            raise RequestFailed(INVALID_PARAMS, f"Invalid params: {uri} cannot be subscribed to")
+        self._subscriptions.add(uri)
+        return t.EmptyResult()
+
+    def _unsubscribe(self, request: Request) -> t.EmptyResult:
+        self._subscriptions.discard(_read(request, t.ResourceParams).uri)
+        return t.EmptyResult()
+
+    def _get_prompt(self, request: Request) -> Later:
+        params = _read(request, t.GetPromptParams)
+        prompt = self._offer.prompts.get(params.name)
+        if prompt is None:
+            raise RequestFailed(INVALID_PARAMS, f"Unknown prompt: {params.name}")
+        context = self._context(request, params.meta, asks=prompt.asks)
+        return Later(prompt.get, (params.arguments or {}, context))
+
+    def _complete(self, request: Request) -> Any:
+        params = _read(request, t.CompleteParams)
+        ref = params.ref
+        if isinstance(ref, t.PromptReference):
+            prompt = self._offer.prompts.get(ref.name)
+            key, names = ref.name, None if prompt is None else prompt.signature.names
+        else:
+            resource = self._offer.templates.get(ref.uri) or self._offer.resources.get(ref.uri)
+            key, names = ref.uri, None if resource is None else resource.signature.names
+        if names is None:
+            raise RequestFailed(INVALID_PARAMS, f"Invalid params: nothing is called {key}")
+        completion = self._offer.completions.get(f"{key} {params.argument.name}")
+        if completion is None:
+            return t.CompleteResult(completion=t.Completion(values=[]))
+        chosen = (params.context.arguments if params.context else None) or {}
+        context = self._context(request, params.meta)
+        return Later(completion.complete, (params.argument.value, chosen, context))
+
+    def _set_level(self, request: Request) -> t.EmptyResult:
+        level = _read(request, t.SetLevelParams).level
+        if level not in t.LOGGING_LEVELS:
+            levels = ", ".join(t.LOGGING_LEVELS)
+            raise RequestFailed(INVALID_PARAMS, f"Invalid params: level is one of {levels}")
+        self._level = t.LOGGING_LEVELS.index(level)
+        return t.EmptyResult()
+
+    # What comes in besides.
+
+    def received(self, notification: Notification) -> None:
+        logger.debug("the client says %s", notification.method)
+
+    def observed(self, event: Forgiven | Stale | Refused) -> None:
+        if isinstance(event, Forgiven):
+            self.forgiven[event.rule] += 1
+            logger.info("forgave a breach of %s: %s", event.rule, event.detail)
+        elif isinstance(event, Refused):
+            logger.info("refused: %s; received: %s", event.error, event.excerpt)
+        else:
+            logger.debug("dropped %s (id %r)", event.what, event.id)
+
+    # What goes out.
+
+    def _send(self, event: Notification | Progress) -> None:
+        self.runtime.send(event, droppable=isinstance(event, Progress))
+
+    async def _ask(self, method: str, params: Any) -> Raw:
+        return await self.runtime.request(method, params, seconds=self.runtime.timeouts.question)
+
+    def _log(self, level: str, data: Any, name: str | None) -> None:
+        if t.LOGGING_LEVELS.index(level) >= self._level:
+            params = t.LoggingMessageParams(level=level, data=data, logger=name)
+            self.runtime.send(Notification("notifications/message", params))
+
+    def list_changed(self, kind: Kind) -> None:
+        """Tell the client soon; called from any thread."""
+        self._token.run_sync_soon(self._note_change, kind)
+
+    def _note_change(self, kind: Kind) -> None:
+        if self.connection.state is not State.READY or not self._declared(kind):
+            return
+        if not self._changed:
+            self.runtime.start_soon(self._tell_changes)
+        self._changed.add(kind)
+
+    def _declared(self, kind: Kind) -> bool:
+        declared = self._offer.capabilities()
+        return getattr(declared, kind) is not None
+
+    async def _tell_changes(self) -> None:
+        await trio.sleep(DEBOUNCE)
+        kinds, self._changed = self._changed, set()
+        for kind in sorted(kinds):
+            try:
+                await self.runtime.notify(Notification(_CHANGED[kind]))
+            except LocalProtocolError as error:
+                logger.debug("not told: %s", error)
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the client, if it subscribed; called from any thread."""
+        self._token.run_sync_soon(self._tell_update, uri)
+
+    def _tell_update(self, uri: str) -> None:
+        if uri in self._subscriptions and self.runtime.lost is None:
+            try:
+                self.runtime.send(
+                    Notification("notifications/resources/updated", t.ResourceParams(uri=uri))
+                )
+            except McpError as error:
+                logger.debug("not told: %s", error)
+
+
+class _Step:
+    """One middleware around what comes after it."""
+
+    def __init__(
+        self, around: Around, proceed: Proceed, context: Context[Any], request: Request
+    ) -> None:
+        self._around = around
+        self._arguments = (proceed, context, request)
+
+    async def __call__(self) -> Any:
+        return await self._around(*self._arguments)
+
+
+def _read(request: Request, type: type[Any]) -> Any:
+    try:
+        return codec.decode(request.params, type)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
+def _is_object(arguments: Raw) -> bool:
+    """Whether raw arguments are an object, absent or null."""
+    view = memoryview(arguments)
+    return len(view) == 0 or view[0] == ord("{") or bytes(view) == b"null"
+
+
+_METHODS: dict[str, Callable[[Session, Request], Any]] = {
+    "initialize": Session._initialize,  # noqa: SLF001
+    "ping": Session._ping,  # noqa: SLF001
+    "tools/list": Session._list_tools,  # noqa: SLF001
+    "resources/list": Session._list_resources,  # noqa: SLF001
+    "resources/templates/list": Session._list_templates,  # noqa: SLF001
+    "resources/read": Session._read_resource,  # noqa: SLF001
+    "resources/subscribe": Session._subscribe,  # noqa: SLF001
+    "resources/unsubscribe": Session._unsubscribe,  # noqa: SLF001
+    "prompts/list": Session._list_prompts,  # noqa: SLF001
+    "prompts/get": Session._get_prompt,  # noqa: SLF001
+    "completion/complete": Session._complete,  # noqa: SLF001
+    "logging/setLevel": Session._set_level,  # noqa: SLF001
+}
+"""What a session answers by itself, tools/call aside."""

@@ -1,0 +1,59 @@
+"""Running a server: on this process's stdin and stdout, or on a stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+import trio
+
+from mcpcore.protocol.framing import MAX_LINE
+from mcpcore.server.server import Server
+from mcpcore.transport.channel import Channel
+from mcpcore.transport.lines import open_stream
+from mcpcore.transport.stdio import claim_stdio
+
+
+async def serve_stdio(
+    server: Server, *, threads: bool | None = None, max_line: int = MAX_LINE
+) -> None:
+    """Serve on stdin and stdout until the input ends; see `mcpcore.transport.stdio.claim_stdio`."""
+    await server.serve(claim_stdio(threads=threads, max_line=max_line))
+
+
+async def serve_stream(
+    server: Server, stream: trio.abc.Stream, *, max_line: int = MAX_LINE
+) -> None:
+    """Serve one client on a trio stream: `trio.serve_tcp(partial(serve_stream, server), port)`."""
+    await server.serve(open_stream(stream, max_line=max_line))
+
+
+def run_stdio(server: Server, channel: Channel | None = None) -> None:
+    """Serve on stdin and stdout in a loop of its own, and leave by `sys.exit` after a signal."""
+    channel = channel or claim_stdio()
+    number = trio.run(_until_signal, server, channel)
+    if number:
+        # A thread that still reads the terminal must not hold up the end of the process.
+        sys.stderr.flush()
+        os._exit(128 + number) if threading.active_count() > 1 else sys.exit(128 + number)
+
+
+async def _until_signal(server: Server, channel: Channel) -> int:
+    """Serve; give the number of the signal that ended it, or 0."""
+    caught = 0
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def watch() -> None:
+                nonlocal caught
+                async for number in signals:
+                    caught = number
+                    nursery.cancel_scope.cancel()
+                    return
+
+            nursery.start_soon(watch)
+            await server.serve(channel)
+            nursery.cancel_scope.cancel()
+    return caught

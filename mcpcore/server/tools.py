@@ -1,0 +1,159 @@
+"""A function as a tool: its description for the list, and the way from a call to a result.
+
+What goes wrong inside a tool, bad arguments included, is a result with `isError`, so that the model
+sees it and can do better; that holds in every revision. Only a tool that does not exist is an error of
+the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+import trio
+from msgspec import UNSET, Raw
+
+from mcpcore import types as t
+from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.runtime import single
+from mcpcore.server.context import Context
+from mcpcore.server.results import Output, output_of
+from mcpcore.server.signature import Signature
+from mcpcore.validation import MISSING, SchemaCheck, can_validate
+
+logger = logging.getLogger("mcpcore.server")
+
+Asks = Literal["replay"]
+_ABSENT = (b"", b"null")
+
+
+class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be said of a tool besides its function; see `Server.tool`."""
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    annotations: t.ToolAnnotations | None = None
+    icons: list[t.Icon] | None = None
+    meta: t.Meta | None = None
+    input_schema: t.JsonSchema | None = None
+    output_schema: t.JsonSchema | None = None
+    structured: bool | None = None
+    inline: bool = False
+    asks: Asks | None = None
+
+
+class RegisteredTool:
+    """A tool of a server. Raises TypeError or ValueError for a function that cannot be one."""
+
+    def __init__(self, function: Callable[..., Any], options: ToolOptions) -> None:
+        signature = Signature(function)
+        self.name = options.name or signature.name
+        self.signature = signature
+        self.inline = options.inline
+        self.asks = options.asks is not None
+        if self.inline and signature.is_async:
+            raise TypeError(f"{self.name}: an inline tool is a plain function that does not wait")
+        if self.asks and not signature.is_async:
+            raise TypeError(f"{self.name}: a tool that asks must be async")
+        if self.asks and options.asks != "replay":
+            raise ValueError(f"{self.name}: asks is 'replay' or nothing, not {options.asks!r}")
+        if options.output_schema is not None:
+            output = Output(options.output_schema, output_of(Any, None).convert)
+        else:
+            output = output_of(signature.returns, options.structured)
+        self._convert = output.convert
+        self._output_check = _check(self.name, options.output_schema)
+        self._input_check = _check(self.name, options.input_schema)
+        if self._input_check is not None and len(signature.names) != 1:
+            raise TypeError(
+                f"{self.name}: with input_schema= the function takes the arguments as one dict"
+            )
+        self.tool = t.Tool(
+            name=self.name,
+            input_schema=options.input_schema or signature.schema,
+            title=options.title,
+            description=options.description or signature.summary,
+            output_schema=output.schema,
+            annotations=options.annotations,
+            icons=options.icons,
+            meta=options.meta,
+        )
+
+    def call_now(self, arguments: Raw, context: Context[Any]) -> t.CallToolResult:
+        """Call an inline tool on the spot."""
+        try:
+            return self._result(self.signature.function(**self._keywords(arguments, context)))
+        except Exception as error:
+            return self._failed(error)
+
+    async def call(self, arguments: Raw, context: Context[Any]) -> t.CallToolResult:
+        """Call the tool: an async function here, a plain one in a thread, which a cancellation leaves
+        to itself since a thread cannot be interrupted."""
+        signature = self.signature
+        try:
+            keywords = self._keywords(arguments, context)
+            if signature.is_async:
+                value = await signature.function(**keywords)
+            else:
+                value = await trio.to_thread.run_sync(
+                    lambda: signature.function(**keywords), abandon_on_cancel=True
+                )
+            return self._result(value)
+        except (Exception, SystemExit) as error:
+            return self._failed(error)
+        finally:
+            context.finish()
+
+    def _keywords(self, arguments: Raw, context: Context[Any]) -> dict[str, Any]:
+        signature = self.signature
+        data = b"{}" if bytes(arguments) in _ABSENT else arguments
+        if self._input_check is not None:
+            values = msgspec.json.decode(data)
+            problem = self._input_check.problem(values)
+            if problem is not None:
+                raise ToolError(f"Invalid arguments: {problem}")
+            keywords = {signature.names[0]: values}
+            if signature.context is not None:
+                keywords[signature.context] = context
+            return keywords
+        try:
+            return signature.bind(signature.decoder.decode(data), context)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ToolError(f"Invalid arguments: {error}") from None
+
+    def _result(self, value: Any) -> t.CallToolResult:
+        result = self._convert(value)
+        if self._output_check is not None and not result.is_error:
+            structured = result.structured_content
+            if structured is UNSET:
+                if not isinstance(value, dict):
+                    raise ToolError("the tool promises structured content and returned none")
+                structured = value
+                result = msgspec.structs.replace(result, structured_content=value)
+            problem = self._output_check.problem(structured)
+            if problem is not None:
+                raise ToolError(f"the tool returned something else than it promises: {problem}")
+        return result
+
+    def _failed(self, error: BaseException) -> t.CallToolResult:
+        cause = single(error)
+        if isinstance(cause, ToolError):
+            return t.CallToolResult(content=[t.TextContent(str(cause))], is_error=True)
+        if isinstance(cause, RequestFailed):
+            raise cause
+        logger.error("the tool %s failed", self.name, exc_info=error)
+        text = t.TextContent(f"The tool {self.name} failed unexpectedly.")
+        return t.CallToolResult(content=[text], is_error=True)
+
+
+def _check(name: str, schema: t.JsonSchema | None) -> SchemaCheck | None:
+    if schema is None:
+        return None
+    if schema.get("type") != "object":
+        raise ValueError(f'{name}: the root of a tool\'s schema has "type": "object"')
+    if not can_validate():
+        raise TypeError(f"{name}: {MISSING}")
+    return SchemaCheck(schema)

@@ -1,0 +1,57 @@
+"""A channel carries whole messages both ways, and is all the runtime knows of a transport.
+
+Anything that can carry messages can be a channel: subclass `Channel`, and put it through
+`mcpcore.testing.check_channel`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mcpcore.protocol.framing import Frame
+
+HIGH_WATER = 256 * 1024
+"""Bytes that may wait to be written before callers are held back: enough to keep a pipe of 64 KiB
+full, little enough that a peer that does not read is noticed."""
+
+
+class Channel(ABC):
+    """Whole messages, in order, both ways.
+
+    `run` does the background work and is started once, by the owner, before anything else; it never
+    raises. A channel that ended, from whichever side, says so from `receive` and `send_nowait`
+    with `ConnectionLost`, again and again.
+    """
+
+    @abstractmethod
+    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+        """Take `messages`, each whole and without a line end, to be delivered in this order.
+
+        Never waits and never delivers half a message, whatever is cancelled meanwhile. With `linger`
+        they may wait for others of the same turn of the loop, to leave with them in one write.
+        Raises `ConnectionLost`.
+        """
+
+    @abstractmethod
+    async def wait_for_room(self) -> None:
+        """Return once so little waits to be delivered that more may be sent."""
+
+    @property
+    @abstractmethod
+    def crowded(self) -> bool:
+        """Whether `wait_for_room` would wait."""
+
+    @abstractmethod
+    async def receive(self) -> list[Frame]:
+        """Wait for messages and give all that came, at least one. One task at a time.
+
+        Raises `ConnectionLost` with the reason at the end.
+        """
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Do the channel's background work until it is closed. Never raises."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the channel within a bounded time, delivering first what was taken. Idempotent."""

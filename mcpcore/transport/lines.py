@@ -1,0 +1,222 @@
+"""Messages as lines over any pair of trio streams.
+
+Pipes, sockets and terminals have a descriptor that can be written without waiting. There a message
+goes straight to the kernel while nothing is queued: no await stands between, so no cancellation can
+tear a line. What the kernel did not take, and everything after it, belongs to one writing task, the
+only one that ever waits on the stream. A stream without such a descriptor (TLS, a test's memory
+stream, a thread) is left to that task alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import trio
+
+from mcpcore.errors import ConnectionLost
+from mcpcore.protocol.framing import MAX_LINE, NEED_DATA, Frame, LineDecoder, NeedData
+from mcpcore.transport.channel import HIGH_WATER, Channel
+
+READ_SIZE = 256 * 1024
+"""Bytes asked for in one read: four times a pipe's usual capacity."""
+
+FLUSH_TIME = 0.5
+"""Seconds that `aclose` gives to what is still queued."""
+
+
+class LineChannel(Channel):
+    """One message a line, read from `source` and written to `sink` (which may be one stream).
+
+    `max_line` and `high_water` are in bytes, `flush_time` in seconds.
+    """
+
+    def __init__(
+        self,
+        source: trio.abc.ReceiveStream,
+        sink: trio.abc.SendStream,
+        *,
+        max_line: int = MAX_LINE,
+        high_water: int = HIGH_WATER,
+        flush_time: float = FLUSH_TIME,
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._read_from = _descriptor(source)
+        self._write_to = _descriptor(sink)
+        self._decoder = LineDecoder(max_line)
+        self._high_water = high_water
+        self._flush_time = flush_time
+        self._queue: list[bytes] = []
+        self._queued = 0
+        self._writing = False
+        self._ended = False
+        self._lost: ConnectionLost | None = None
+        self._work = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        self._flushed = trio.lowlevel.ParkingLot()
+
+    # Sending.
+
+    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+        if self._lost is not None:
+            raise self._lost.again()
+        queue = self._queue
+        for message in messages:
+            queue += (message, b"\n")
+            self._queued += len(message) + 1
+        if self._writing:
+            return
+        if linger or self._write_to is None:
+            self._work.unpark()
+        else:
+            self._write_through()
+
+    def _write_through(self) -> None:
+        """Hand the kernel what it takes now; leave the rest to the writing task."""
+        data = b"".join(self._queue)
+        self._queue.clear()
+        try:
+            written = os.write(self._write_to, data)  # type: ignore[arg-type]
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            self._break(error)
+            return
+        self._queued = len(data) - written
+        if self._queued:
+            self._queue.append(data[written:])
+            self._work.unpark()
+
+    @property
+    def crowded(self) -> bool:
+        return self._queued > self._high_water and self._lost is None
+
+    async def wait_for_room(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self.crowded:
+            await self._room.park()
+
+    async def run(self) -> None:
+        """The writing task."""
+        try:
+            while self._lost is None:
+                if not self._queue:
+                    await self._work.park()
+                    continue
+                data = b"".join(self._queue)
+                self._queue.clear()
+                self._writing = True
+                try:
+                    await self._sink.send_all(data)
+                finally:
+                    self._writing = False
+                self._queued -= len(data)
+                if not self.crowded:
+                    self._room.unpark_all()
+                if not self._queue:
+                    self._flushed.unpark_all()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            self._break(error)
+        finally:
+            # Whoever stops the writing task may have stopped it in the middle of a line.
+            self.lost("this side closed the connection")
+
+    # Receiving.
+
+    async def receive(self) -> list[Frame]:
+        frames: list[Frame] = []
+        while not frames:
+            if self._lost is not None:
+                raise self._lost.again()
+            if self._ended:
+                # The other direction may still be open: a server answers what it was asked before
+                # the end of its input.
+                raise ConnectionLost("the peer closed the connection")
+            data = await self._read()
+            decoder = self._decoder
+            if data:
+                decoder.receive_data(data)
+                frame = decoder.next_message()
+                while not isinstance(frame, NeedData):
+                    frames.append(frame)
+                    frame = decoder.next_message()
+            else:
+                self._ended = True
+                last = decoder.end()
+                if last is not NEED_DATA:
+                    frames.append(last)  # type: ignore[arg-type]
+        return frames
+
+    async def _read(self) -> bytes:
+        """One read; nothing at the end of the input, also when the other side broke off."""
+        try:
+            if self._read_from is None:
+                return bytes(await self._source.receive_some(READ_SIZE))
+            while True:
+                # Waiting first makes each read one turn of the loop, and every one a checkpoint.
+                await trio.lowlevel.wait_readable(self._read_from)
+                try:
+                    return os.read(self._read_from, READ_SIZE)
+                except BlockingIOError:
+                    continue
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            return b""
+
+    # The end.
+
+    def lost(self, reason: str) -> ConnectionLost:
+        """Note why the channel ended, unless that is known already, and make the exception."""
+        if self._lost is None:
+            self._lost = ConnectionLost(reason)
+            self._queue.clear()
+            self._queued = 0
+            self._work.unpark_all()
+            self._room.unpark_all()
+            self._flushed.unpark_all()
+        return self._lost.again()
+
+    def _break(self, error: Exception) -> None:
+        number = error.errno if isinstance(error, OSError) else None
+        if number in (errno.EPIPE, errno.ECONNRESET) or not isinstance(error, OSError):
+            self.lost("the peer stopped reading")
+        else:
+            self.lost(f"writing failed: {error}")
+
+    async def flush(self) -> None:
+        """Wait until all that was sent has been written, at most `flush_time`."""
+        with trio.move_on_after(self._flush_time):
+            while self._lost is None and (self._queue or self._writing):
+                await self._flushed.park()
+
+    async def aclose(self) -> None:
+        with trio.CancelScope(shield=True):
+            await self.flush()
+            self.lost("this side closed the connection")
+            await trio.aclose_forcefully(self._sink)
+            if self._source is not self._sink:
+                await trio.aclose_forcefully(self._source)
+
+
+def open_stream(
+    source: trio.abc.ReceiveStream,
+    sink: trio.abc.SendStream | None = None,
+    *,
+    max_line: int = MAX_LINE,
+) -> LineChannel:
+    """A channel over a trio stream that goes both ways (a TCP or Unix socket, TLS), or over two that
+    go one way each."""
+    if sink is None:
+        if not isinstance(source, trio.abc.SendStream):
+            raise TypeError("this stream only receives: give the one that sends, too")
+        sink = source
+    return LineChannel(source, sink, max_line=max_line)
+
+
+def _descriptor(stream: object) -> int | None:
+    """The descriptor of a stream that can be read and written without waiting; None if there is none."""
+    if isinstance(stream, trio.SocketStream):
+        return stream.socket.fileno()
+    if os.name == "posix" and isinstance(stream, trio.lowlevel.FdStream):
+        return stream.fileno()
+    return None

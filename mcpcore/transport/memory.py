@@ -1,0 +1,78 @@
+"""A pair of channels within one process.
+
+The messages cross as the same bytes that a pipe would carry, so what works here has been encoded,
+decoded and judged like anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from mcpcore.errors import ConnectionLost
+from mcpcore.protocol.framing import Frame
+from mcpcore.transport.channel import HIGH_WATER, Channel
+
+
+class MemoryChannel(Channel):
+    """One end; made by `memory_channels`."""
+
+    def __init__(self, high_water: int) -> None:
+        self._peer: MemoryChannel
+        self._high_water = high_water
+        self._inbox: deque[bytes] = deque()
+        self._waiting = 0
+        self._lost: ConnectionLost | None = None
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+
+    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+        if self._lost is not None:
+            raise self._lost.again()
+        peer = self._peer
+        peer._inbox.extend(messages)  # noqa: SLF001 - the two ends are one object in two halves
+        peer._waiting += sum(map(len, messages))  # noqa: SLF001
+        peer._arrived.unpark()  # noqa: SLF001
+
+    @property
+    def crowded(self) -> bool:
+        return self._peer._waiting > self._high_water and self._lost is None  # noqa: SLF001
+
+    async def wait_for_room(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self.crowded:
+            await self._room.park()
+
+    async def receive(self) -> list[Frame]:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._inbox:
+            if self._lost is not None:
+                raise self._lost.again()
+            await self._arrived.park()
+        frames: list[Frame] = list(self._inbox)
+        self._inbox.clear()
+        self._waiting = 0
+        self._peer._room.unpark_all()  # noqa: SLF001
+        return frames
+
+    async def run(self) -> None:
+        """Nothing to do: what is sent has arrived."""
+
+    async def aclose(self) -> None:
+        self._end("this side closed the connection")
+        self._peer._end("the peer closed the connection")  # noqa: SLF001
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _end(self, reason: str) -> None:
+        if self._lost is None:
+            self._lost = ConnectionLost(reason)
+            self._arrived.unpark_all()
+            self._room.unpark_all()
+
+
+def memory_channels(high_water: int = HIGH_WATER) -> tuple[MemoryChannel, MemoryChannel]:
+    """Two channels, each the other end of the other. `high_water` is in bytes."""
+    one, other = MemoryChannel(high_water), MemoryChannel(high_water)
+    one._peer, other._peer = other, one  # noqa: SLF001
+    return one, other

@@ -1,0 +1,58 @@
+"""Checks structured results against the schemas that a server gave for them.
+
+Needs `jsonschema`, which the extra `mcpcore[schema]` brings. A schema that cannot be used (an unknown
+dialect, a reference to nowhere, a pattern that is none) costs the check of that one tool and nothing
+else. References that leave the schema are never fetched.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+from typing import Any
+
+from mcpcore.types import JsonSchema
+
+logger = logging.getLogger("mcpcore.client")
+
+MISSING = "checking results against their schema needs jsonschema: pip install 'mcpcore[schema]'"
+
+
+@functools.cache
+def can_validate() -> bool:
+    """Whether the extra is installed."""
+    return importlib.util.find_spec("jsonschema") is not None
+
+
+class UnusableSchema(ValueError):
+    """A schema that nothing can be checked against, and why."""
+
+
+class SchemaCheck:
+    """A schema, made ready once. Raises `UnusableSchema`."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        # Optional extra: only those who check need it.
+        import jsonschema  # noqa: PLC0415
+        import referencing  # noqa: PLC0415
+
+        dialect = schema.get("$schema")
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        known = kind.META_SCHEMA.get("$id", kind.META_SCHEMA.get("id", "")).rstrip("#")
+        if dialect is not None and str(dialect).rstrip("#") != known:
+            raise UnusableSchema(f"unknown dialect {dialect!r}")
+        try:
+            kind.check_schema(schema)
+        except jsonschema.SchemaError as error:
+            raise UnusableSchema(f"not a valid schema: {error.message}") from None
+        self._validator = kind(schema, registry=referencing.Registry())
+        self._unusable = (referencing.exceptions.Unresolvable, RecursionError)
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with `value`, with its JSON path; None if nothing is. Raises `UnusableSchema`."""
+        try:
+            error = next(self._validator.iter_errors(value), None)
+        except self._unusable as cause:
+            raise UnusableSchema(f"cannot be followed: {cause}") from None
+        return None if error is None else f"{error.message} - at `{error.json_path}`"
