@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -23,6 +23,8 @@ from mcpcore.errors import LocalProtocolError
 from mcpcore.revisions import FIELDS, KINDS, MULTIPLE_SAMPLING_CONTENT, REVISIONS, Field, Revision
 
 T = TypeVar("T")
+Plan = Callable[[Any], Any]
+"""Fits the objects of one Struct to one revision."""
 
 
 class Note(NamedTuple):
@@ -32,7 +34,9 @@ class Note(NamedTuple):
     detail: str
 
 
-_decoder = functools.cache(msgspec.json.Decoder)
+@functools.cache
+def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type)
 
 
 def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
@@ -44,7 +48,7 @@ def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
     """
     data = b"{}" if raw is UNSET else raw
     try:
-        value = _decoder(type).decode(data)
+        value = _decoder(cast("Any", type)).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         value = _decode_leniently(bytes(data), type, notes, error)
     if isinstance(value, t.Result):
@@ -93,7 +97,7 @@ def _wrapped(block: Any) -> Any:
     if isinstance(block.get("content"), list):
         _wrap_unknown_content(block)
     try:
-        msgspec.convert(block, t.ContentBlock)  # type: ignore[call-overload]
+        msgspec.convert(block, t.ContentBlock)
     except msgspec.ValidationError:
         return {"type": t.UNKNOWN_TAG, "raw": block}
     return block
@@ -221,13 +225,11 @@ def fit(value: Any, revision: Revision) -> Any:
     return value
 
 
-_Plan = Callable[[Any], Any]
-
-_PLANS: tuple[dict[type, _Plan], ...] = tuple({} for _ in REVISIONS)
+_PLANS: tuple[dict[type, Plan], ...] = tuple({} for _ in REVISIONS)
 """How to fit the objects of a Struct: by the revision's position, filled as Structs are met."""
 
 
-def _make_plan(struct: type[msgspec.Struct], revision: Revision) -> _Plan:
+def _make_plan(struct: type[msgspec.Struct], revision: Revision) -> Plan:
     if _is_too_new(struct, revision):
         return lambda value: t.TextContent(_in_words(value))
     defaults = {field.name: field.default for field in msgspec.structs.fields(struct)}
@@ -241,10 +243,9 @@ def _make_plan(struct: type[msgspec.Struct], revision: Revision) -> _Plan:
     alone = struct in _ALONE
 
     def plan(value: Any) -> Any:
-        changes: dict[str, Any] = {}
-        for name, default in dropped:
-            if getattr(value, name) is not default:
-                changes[name] = default
+        changes: dict[str, Any] = {
+            name: default for name, default in dropped if getattr(value, name) is not default
+        }
         for name in nested:
             old = getattr(value, name)
             new = fit(old, revision)

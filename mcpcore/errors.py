@@ -57,7 +57,7 @@ class CapabilityMissing(McpError):
         self.method = method
 
 
-class RequestFailed(McpError):  # noqa: N818 - named for what happened, as the others are
+class RequestFailed(McpError):
     """A JSON-RPC error. Raised to a caller when the peer answers with one; raised by a handler
     to answer with one.
 

@@ -41,7 +41,8 @@ class ErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Request(msgspec.Struct, frozen=True):
     """Asks for exactly one answer. Received `params` are `Raw` or `UNSET`; sent ones are any object
-    that encodes to a JSON object."""
+    that encodes to a JSON object.
+    """
 
     id: RequestId
     method: str
@@ -96,7 +97,7 @@ class Batch(msgspec.Struct, frozen=True):
 class _Envelope(msgspec.Struct):
     """Every member that any message has: decoded in one pass, classified afterwards."""
 
-    id: int | str | None | UnsetType = UNSET
+    id: int | str | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
@@ -115,7 +116,7 @@ class _Readable(msgspec.Struct):
 
 class _Outgoing(msgspec.Struct, omit_defaults=True):
     jsonrpc: str
-    id: RequestId | None | UnsetType = UNSET
+    id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Any = UNSET
     result: Any = UNSET

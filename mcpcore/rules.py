@@ -15,7 +15,8 @@ import msgspec
 
 class Rule(msgspec.Struct, frozen=True):
     """`strength` is the specification's keyword; `schema` for what its schema fixes, `json-rpc` and
-    `json` for what it inherits."""
+    `json` for what it inherits.
+    """
 
     id: str
     strength: Literal["MUST", "SHOULD", "schema", "json-rpc", "json"]

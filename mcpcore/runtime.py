@@ -135,7 +135,7 @@ class _Call:
         "task",
     )
 
-    def __init__(self, method: str, seconds: float, maximum: float, extends: bool) -> None:  # noqa: FBT001
+    def __init__(self, method: str, seconds: float, maximum: float, *, extends: bool) -> None:
         self.method = method
         self.seconds = seconds
         self.extends = extends
@@ -238,7 +238,8 @@ class Runtime:
         try:
             while True:
                 frames = await self.channel.receive()
-                self._outbox = outbox = []
+                outbox: list[bytes] = []
+                self._outbox = outbox
                 try:
                     for frame in frames:
                         for event in self.connection.receive(frame):
@@ -389,7 +390,7 @@ class Runtime:
         try:
             data = self.connection.send(answer)
         except McpError as error:
-            logger.error("the answer to request %r cannot be sent: %s", answer.id, error)
+            logger.warning("the answer to request %r cannot be sent: %s", answer.id, error)
             bad = ErrorObject(INTERNAL_ERROR, "Internal error: the answer cannot be sent")
             try:
                 data = self.connection.send(ErrorResponse(answer.id, bad))
@@ -436,7 +437,7 @@ class Runtime:
             method,
             timeouts.request if seconds is None else seconds,
             timeouts.maximum if maximum is None else maximum,
-            timeouts.progress_extends if extends is None else extends,
+            extends=timeouts.progress_extends if extends is None else extends,
         )
         id = connection.next_id()
         if on_progress is not None:
@@ -450,8 +451,7 @@ class Runtime:
         self._calls[id] = call
         # While a question is open only the hard limit runs.
         deadline = call.limit if self._questions else min(call.deadline, call.limit)
-        if deadline < self._watch_scope.deadline:
-            self._watch_scope.deadline = deadline
+        self._watch_scope.deadline = min(self._watch_scope.deadline, deadline)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._abandon(id, "the caller was cancelled")

@@ -39,7 +39,7 @@ class SchemaCheck:
 
         dialect = schema.get("$schema")
         kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        known = kind.META_SCHEMA.get("$id", kind.META_SCHEMA.get("id", "")).rstrip("#")
+        known = str(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA.get("id", "")).rstrip("#")
         if dialect is not None and str(dialect).rstrip("#") != known:
             raise UnusableSchema(f"unknown dialect {dialect!r}")
         try:

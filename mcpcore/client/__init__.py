@@ -1,7 +1,7 @@
 """The client side: connect to a server and use it."""
 
 from mcpcore.client.client import Client
-from mcpcore.client.connect import connect
+from mcpcore.client.connecting import connect
 from mcpcore.client.forgiven import ForgivenReport
 from mcpcore.client.open import ClientOptions, Target
 

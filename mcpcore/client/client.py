@@ -71,10 +71,10 @@ class _ClientHandler(Handler):
             runtime.question_closes()
 
     def received(self, notification: Notification) -> None:
-        self._client._received(notification)  # noqa: SLF001 - one object in two roles
+        self._client._received(notification)
 
     def observed(self, event: Forgiven | Stale | Refused) -> None:
-        self._client._observed(event)  # noqa: SLF001
+        self._client._observed(event)
 
 
 @final

@@ -19,6 +19,7 @@ wrong becomes an event, never an exception.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import msgspec
 
 from mcpcore import codec, jsonrpc
@@ -57,7 +58,6 @@ from mcpcore.protocol.events import (
 from mcpcore.protocol.gate import Declared, Gate
 from mcpcore.protocol.lifecycle import Role, State, allows, move
 from mcpcore.revisions import HANDSHAKE, Revision, lookup
-
 
 _READY = State.READY
 
@@ -307,8 +307,8 @@ class Connection:
     ) -> list[Event]:
         events: list[Event] = []
         try:
-            for rule in notes:
-                events.append(self._forgive(rule, jsonrpc.excerpt(frame)))
+            if notes:
+                events += [self._forgive(rule, jsonrpc.excerpt(frame)) for rule in notes]
             if isinstance(message, Request):
                 self._receive_request(message, frame, batch, events)
             elif isinstance(message, Notification):

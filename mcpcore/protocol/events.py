@@ -54,7 +54,8 @@ class Refused(msgspec.Struct, frozen=True):
 
 class Stale(msgspec.Struct, frozen=True):
     """Something that came too late or for nobody: an answer to a call that is over, progress or a
-    cancellation of one. Legal, as such messages cross on the wire; to be logged and dropped."""
+    cancellation of one. Legal, as such messages cross on the wire; to be logged and dropped.
+    """
 
     what: str
     id: RequestId | None = None

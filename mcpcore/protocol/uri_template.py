@@ -28,7 +28,7 @@ _RUN = re.compile(rf"(?:%[0-9A-Fa-f]{{2}})+|[{re.escape(''.join(_PLAIN))}]+|.", 
 _NOT_LITERAL = re.compile(r'[\x00-\x20"<>\\^`{|}\x7f-\x9f\ud800-\udfff]|%(?![0-9A-Fa-f]{2})')
 
 
-class TraversalRefused(ValueError):  # noqa: N818 - the name tells what was done.
+class TraversalRefused(ValueError):
     """The URI fits the template, but a value in it could lead outside the place it names."""
 
 

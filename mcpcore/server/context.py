@@ -97,7 +97,8 @@ class Context(Generic[S]):
 
     def can(self, question: str) -> bool:
         """Whether the client can be asked: `elicitation.form`, `elicitation.url`, `sampling`,
-        `sampling.tools`, `sampling.context` or `roots`."""
+        `sampling.tools`, `sampling.context` or `roots`.
+        """
         capabilities = self._peer.capabilities
         elicitation, sampling = capabilities.elicitation, capabilities.sampling
         answers = {
@@ -127,7 +128,8 @@ class Context(Generic[S]):
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client: `data` is any JSON value, `level` one of
-        `mcpcore.types.LOGGING_LEVELS`. Messages below the level that the client set are left out."""
+        `mcpcore.types.LOGGING_LEVELS`. Messages below the level that the client set are left out.
+        """
         self._alive()
         if level not in t.LOGGING_LEVELS:
             raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
@@ -143,7 +145,8 @@ class Context(Generic[S]):
 
     async def elicit(self, key: str, form: type[T], message: str) -> Elicited[T]:
         """Ask the person to fill in a form: `form` is a flat Struct, dataclass or TypedDict of strings,
-        numbers, booleans and choices. `key` names the question within this request."""
+        numbers, booleans and choices. `key` names the question within this request.
+        """
         schema = _form_schema(form)
         params = t.ElicitParams(mode="form", message=message, requested_schema=schema)
         self._need("elicitation.form")
@@ -158,7 +161,8 @@ class Context(Generic[S]):
 
     async def elicit_url(self, key: str, url: str, message: str) -> Elicited[None]:
         """Ask the person to open `url`, for what must not pass through the client. An accepted answer
-        means consent, not that anything was done there yet; see `url_done`."""
+        means consent, not that anything was done there yet; see `url_done`.
+        """
         params = t.ElicitParams(
             mode="url", message=message, url=url, elicitation_id=self._elicitation_id(key)
         )
@@ -181,7 +185,8 @@ class Context(Generic[S]):
         **options: Any,
     ) -> t.CreateMessageResult:
         """Ask the client's model. A string is one user message; `options` are the other members of
-        `mcpcore.types.CreateMessageParams`."""
+        `mcpcore.types.CreateMessageParams`.
+        """
         if isinstance(messages, str):
             messages = [t.SamplingMessage("user", t.TextContent(messages))]
         params = t.CreateMessageParams(messages=list(messages), max_tokens=max_tokens, **options)

@@ -31,7 +31,8 @@ class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class RegisteredPrompt:
     """A prompt of a server. Its arguments are strings on the wire, converted to what the parameters
-    say."""
+    say.
+    """
 
     def __init__(self, function: Callable[..., Any], options: PromptOptions) -> None:
         signature = Signature(function)
@@ -85,7 +86,8 @@ def _message(value: Any) -> t.Message:
 
 class RegisteredCompletion:
     """A function that completes one argument: it takes the value so far, and may take `context`, the
-    arguments chosen before (a dict of strings)."""
+    arguments chosen before (a dict of strings).
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = signature = Signature(function)

@@ -35,7 +35,8 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class RegisteredResource:
     """A resource or a template of a server. Raises TypeError or ValueError where URI and function do
-    not go together."""
+    not go together.
+    """
 
     def __init__(self, uri: str, function: Callable[..., Any], options: ResourceOptions) -> None:
         signature = Signature(function)

@@ -34,6 +34,7 @@ from mcpcore.types import CallToolResult, ContentBlock, JsonSchema, TextContent
 Convert = Callable[[Any], CallToolResult]
 
 _BLOCKS: tuple[type, ...] = get_args(ContentBlock)
+_WORDS = (str, *_BLOCKS)
 _encode = msgspec.json.Encoder(enc_hook=to_json).encode
 
 
@@ -44,7 +45,7 @@ class Output(msgspec.Struct, frozen=True):
     convert: Convert
 
 
-def output_of(annotation: Any, structured: bool | None) -> Output:
+def output_of(annotation: Any, *, structured: bool | None) -> Output:
     """The way from what a tool returns to its result.
 
     `structured` asks for structured content where the table has none (True), or for none at all
@@ -94,18 +95,11 @@ def unstructured(value: Any) -> CallToolResult:
         return value
     if value is None:
         return CallToolResult(content=[])
-    if isinstance(value, _BLOCKS):
-        return CallToolResult(content=[value])
-    if (
-        isinstance(value, list | tuple)
-        and value
-        and all(isinstance(x, str | _Block) for x in value)
-    ):
-        return CallToolResult(content=[TextContent(x) if isinstance(x, str) else x for x in value])
+    items = value if isinstance(value, list | tuple) and value else [value]
+    if all(isinstance(item, _WORDS) for item in items):
+        blocks: list[Any] = [TextContent(item) if isinstance(item, str) else item for item in items]
+        return CallToolResult(content=blocks)
     return CallToolResult(content=[TextContent(_json(value).decode())])
-
-
-_Block = ContentBlock
 
 
 def _structured(value: Any, decode: Callable[[bytes], Any], *, wrap: bool) -> CallToolResult:

@@ -18,6 +18,7 @@ from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, Register
 from mcpcore.server.registry import Kind, Registry
 from mcpcore.server.resources import RegisteredResource, ResourceOptions
 from mcpcore.server.session import Around, Session
+from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
 
@@ -162,7 +163,9 @@ class Server:
     def tool(self, function: F, /) -> F: ...
     @overload
     def tool(self, **options: Unpack[ToolArguments]) -> Callable[[F], F]: ...
-    def tool(self, function: Any = None, /, **options: Unpack[ToolArguments]) -> Any:
+
+    # mypy does not see that **Any takes what an unpacked TypedDict gives.
+    def tool(self, function: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         """Register a function as a tool. It may be async or plain; a plain one runs in a thread, where
         it cannot be interrupted, unless it is declared `inline`. See `ToolArguments`.
 
@@ -179,7 +182,8 @@ class Server:
 
     def resource(self, uri: str, **options: Unpack[ResourceArguments]) -> Callable[[F], F]:
         """Register a function as the resource at `uri`, or at all URIs of a template (RFC 6570, levels
-        1 to 3), whose variables are its parameters. See `ResourceArguments`."""
+        1 to 3), whose variables are its parameters. See `ResourceArguments`.
+        """
 
         def register(function: F) -> F:
             resource = RegisteredResource(uri, function, ResourceOptions(**options))
@@ -194,7 +198,8 @@ class Server:
     def prompt(self, function: F, /) -> F: ...
     @overload
     def prompt(self, **options: Unpack[PromptArguments]) -> Callable[[F], F]: ...
-    def prompt(self, function: Any = None, /, **options: Unpack[PromptArguments]) -> Any:
+
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]
         """Register a function as a prompt; its parameters are the prompt's arguments."""
 
         def register(function: F) -> F:
@@ -207,7 +212,8 @@ class Server:
 
     def completion(self, of: str, argument: str) -> Callable[[F], F]:
         """Register a function that completes `argument` of the prompt called, or the resource template
-        written, `of`. It takes the value so far, and may take `context`: what was chosen before."""
+        written, `of`. It takes the value so far, and may take `context`: what was chosen before.
+        """
 
         def register(function: F) -> F:
             self.completions.add(f"{of} {argument}", RegisteredCompletion(function))
@@ -217,7 +223,8 @@ class Server:
 
     def around(self, function: Around) -> Around:
         """Put a function around every request: `async def f(proceed, ctx, request)`, which gives
-        `await proceed()` or something else, or raises. The first registered is the outermost."""
+        `await proceed()` or something else, or raises. The first registered is the outermost.
+        """
         self.middleware.append(function)
         return function
 
@@ -252,14 +259,14 @@ class Server:
         return t.ServerCapabilities(
             logging={} if self._uses_context else None,
             completions={} if self.completions else None,
-            prompts=self._list_capability("prompts", bool(self.prompts)),
+            prompts=self._list_capability("prompts", has=bool(self.prompts)),
             resources=t.ResourcesCapability(subscribe=subscribable, list_changed=True)
             if has_resources or "resources" in self._declare
             else None,
-            tools=self._list_capability("tools", bool(self.tools)),
+            tools=self._list_capability("tools", has=bool(self.tools)),
         )
 
-    def _list_capability(self, kind: Kind, has: bool) -> t.ListChanged | None:  # noqa: FBT001
+    def _list_capability(self, kind: Kind, *, has: bool) -> t.ListChanged | None:
         return t.ListChanged(list_changed=True) if has or kind in self._declare else None
 
     async def serve(self, channel: Channel) -> None:
@@ -280,8 +287,6 @@ class Server:
 
         SIGINT and SIGTERM end it at once, with the exit status 130 or 143.
         """
-        from mcpcore.server.stdio import run_stdio  # noqa: PLC0415 - the module above this one
-
         run_stdio(self)
 
 

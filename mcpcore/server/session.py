@@ -371,17 +371,17 @@ def _is_object(arguments: Raw) -> bool:
 
 
 _METHODS: dict[str, Callable[[Session, Request], Any]] = {
-    "initialize": Session._initialize,  # noqa: SLF001
-    "ping": Session._ping,  # noqa: SLF001
-    "tools/list": Session._list_tools,  # noqa: SLF001
-    "resources/list": Session._list_resources,  # noqa: SLF001
-    "resources/templates/list": Session._list_templates,  # noqa: SLF001
-    "resources/read": Session._read_resource,  # noqa: SLF001
-    "resources/subscribe": Session._subscribe,  # noqa: SLF001
-    "resources/unsubscribe": Session._unsubscribe,  # noqa: SLF001
-    "prompts/list": Session._list_prompts,  # noqa: SLF001
-    "prompts/get": Session._get_prompt,  # noqa: SLF001
-    "completion/complete": Session._complete,  # noqa: SLF001
-    "logging/setLevel": Session._set_level,  # noqa: SLF001
+    "initialize": Session._initialize,
+    "ping": Session._ping,
+    "tools/list": Session._list_tools,
+    "resources/list": Session._list_resources,
+    "resources/templates/list": Session._list_templates,
+    "resources/read": Session._read_resource,
+    "resources/subscribe": Session._subscribe,
+    "resources/unsubscribe": Session._unsubscribe,
+    "prompts/list": Session._list_prompts,
+    "prompts/get": Session._get_prompt,
+    "completion/complete": Session._complete,
+    "logging/setLevel": Session._set_level,
 }
 """What a session answers by itself, tools/call aside."""

@@ -73,7 +73,7 @@ class Signature:
         text = _SECTION.split(self.doc, maxsplit=1)[0].strip()
         return text or None
 
-    def bind(self, arguments: msgspec.Struct, context: Context) -> dict[str, Any]:
+    def bind(self, arguments: msgspec.Struct, context: Context[Any]) -> dict[str, Any]:
         """The keyword arguments of a call."""
         keywords = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
         if self.context is not None:
@@ -91,8 +91,9 @@ class Signature:
 def _is_async(function: Callable[..., Any]) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
-    call = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return inspect.iscoroutinefunction(function)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

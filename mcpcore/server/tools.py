@@ -61,9 +61,9 @@ class RegisteredTool:
         if self.asks and options.asks != "replay":
             raise ValueError(f"{self.name}: asks is 'replay' or nothing, not {options.asks!r}")
         if options.output_schema is not None:
-            output = Output(options.output_schema, output_of(Any, None).convert)
+            output = Output(options.output_schema, output_of(Any, structured=None).convert)
         else:
-            output = output_of(signature.returns, options.structured)
+            output = output_of(signature.returns, structured=options.structured)
         self._convert = output.convert
         self._output_check = _check(self.name, options.output_schema)
         self._input_check = _check(self.name, options.input_schema)
@@ -91,7 +91,8 @@ class RegisteredTool:
 
     async def call(self, arguments: Raw, context: Context[Any]) -> t.CallToolResult:
         """Call the tool: an async function here, a plain one in a thread, which a cancellation leaves
-        to itself since a thread cannot be interrupted."""
+        to itself since a thread cannot be interrupted.
+        """
         signature = self.signature
         try:
             keywords = self._keywords(arguments, context)

@@ -194,8 +194,8 @@ class LineChannel(Channel):
             await self.flush()
             self.lost("this side closed the connection")
             await trio.aclose_forcefully(self._sink)
-            if self._source is not self._sink:
-                await trio.aclose_forcefully(self._source)
+            # The same stream may be both; closing it twice does no harm.
+            await trio.aclose_forcefully(self._source)
 
 
 def open_stream(
@@ -205,7 +205,8 @@ def open_stream(
     max_line: int = MAX_LINE,
 ) -> LineChannel:
     """A channel over a trio stream that goes both ways (a TCP or Unix socket, TLS), or over two that
-    go one way each."""
+    go one way each.
+    """
     if sink is None:
         if not isinstance(source, trio.abc.SendStream):
             raise TypeError("this stream only receives: give the one that sends, too")

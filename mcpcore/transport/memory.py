@@ -31,13 +31,13 @@ class MemoryChannel(Channel):
         if self._lost is not None:
             raise self._lost.again()
         peer = self._peer
-        peer._inbox.extend(messages)  # noqa: SLF001 - the two ends are one object in two halves
-        peer._waiting += sum(map(len, messages))  # noqa: SLF001
-        peer._arrived.unpark()  # noqa: SLF001
+        peer._inbox.extend(messages)
+        peer._waiting += sum(map(len, messages))
+        peer._arrived.unpark()
 
     @property
     def crowded(self) -> bool:
-        return self._peer._waiting > self._high_water and self._lost is None  # noqa: SLF001
+        return self._peer._waiting > self._high_water and self._lost is None
 
     async def wait_for_room(self) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -53,7 +53,7 @@ class MemoryChannel(Channel):
         frames: list[Frame] = list(self._inbox)
         self._inbox.clear()
         self._waiting = 0
-        self._peer._room.unpark_all()  # noqa: SLF001
+        self._peer._room.unpark_all()
         return frames
 
     async def run(self) -> None:
@@ -61,7 +61,7 @@ class MemoryChannel(Channel):
 
     async def aclose(self) -> None:
         self._end("this side closed the connection")
-        self._peer._end("the peer closed the connection")  # noqa: SLF001
+        self._peer._end("the peer closed the connection")
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _end(self, reason: str) -> None:
@@ -74,5 +74,5 @@ class MemoryChannel(Channel):
 def memory_channels(high_water: int = HIGH_WATER) -> tuple[MemoryChannel, MemoryChannel]:
     """Two channels, each the other end of the other. `high_water` is in bytes."""
     one, other = MemoryChannel(high_water), MemoryChannel(high_water)
-    one._peer, other._peer = other, one  # noqa: SLF001
+    one._peer, other._peer = other, one
     return one, other

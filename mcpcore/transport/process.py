@@ -241,7 +241,7 @@ class ProcessChannel(Channel):
         for name, seconds in (("SIGTERM", self._server.terminate_grace), ("SIGKILL", 1.0)):
             with trio.move_on_after(seconds):
                 _signal(self._process, name)
-                while _group_exists(self._process.pid):
+                while _group_exists(self._process.pid):  # noqa: ASYNC110 - no event tells
                     await trio.sleep(0.01)
                 return
 
@@ -271,7 +271,7 @@ class _StderrSink:
         self._rest = b""
         if isinstance(target, str | Path):
             try:
-                self._file = open(target, "ab", buffering=0)  # noqa: SIM115 - closed in close
+                self._file = open(target, "ab", buffering=0)  # noqa: SIM115 - see close
             except OSError as error:
                 logger.warning("the server's stderr is not kept in %s: %s", target, error)
 

@@ -65,7 +65,8 @@ def _is_open(descriptor: int) -> bool:
 
 def _can_be_waited_on(descriptor: int) -> bool:
     """Pipes and sockets can. A terminal could, but is shared with the shell, which would find it not
-    blocking; files and the null device cannot."""
+    blocking; files and the null device cannot.
+    """
     if os.name != "posix":
         return False
     mode = os.fstat(descriptor).st_mode

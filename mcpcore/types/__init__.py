@@ -107,6 +107,8 @@ from mcpcore.types.tools import (
 )
 
 __all__ = [
+    "LOGGING_LEVELS",
+    "UNKNOWN_TAG",
     "AcknowledgedParams",
     "Annotations",
     "AudioContent",
@@ -141,7 +143,6 @@ __all__ = [
     "InitializeResult",
     "InputRequiredResult",
     "JsonSchema",
-    "LOGGING_LEVELS",
     "ListChanged",
     "ListPromptsResult",
     "ListResourceTemplatesResult",
@@ -195,7 +196,6 @@ __all__ = [
     "ToolExecution",
     "ToolResultContent",
     "ToolUseContent",
-    "UNKNOWN_TAG",
     "UnknownContent",
     "WireObject",
 ]

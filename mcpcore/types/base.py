@@ -47,7 +47,8 @@ class Result(
 
 class CacheableResult(Result, frozen=True, kw_only=True):
     """A result that says how long it may be kept: `ttl_ms` in milliseconds, `cache_scope`
-    `public` or `private`. Both belong to the stateless revision."""
+    `public` or `private`. Both belong to the stateless revision.
+    """
 
     ttl_ms: int | None = None
     cache_scope: str | None = None
@@ -77,7 +78,8 @@ class PaginatedParams(Params, frozen=True):
 
 class Icon(WireObject, frozen=True):
     """A picture of something. `src` is an https or data URI, `sizes` like `48x48` or `any`,
-    `theme` `light` or `dark`. Since 2025-11-25."""
+    `theme` `light` or `dark`. Since 2025-11-25.
+    """
 
     src: str
     mime_type: str | None = None
@@ -98,7 +100,8 @@ class Implementation(WireObject, frozen=True):
 
 class Annotations(WireObject, frozen=True):
     """Hints about who something is for (`audience`), how much it matters (`priority`, 0 to 1) and
-    when it changed (`last_modified`, ISO 8601)."""
+    when it changed (`last_modified`, ISO 8601).
+    """
 
     audience: list[Role] | None = None
     priority: float | None = None

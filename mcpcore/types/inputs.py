@@ -148,7 +148,8 @@ class ListRootsResult(Result, frozen=True):
 
 class InputRequiredResult(Result, frozen=True):
     """The stateless revision's way to ask: answer `input_requests` and send the request again with
-    `request_state` exactly as it came."""
+    `request_state` exactly as it came.
+    """
 
     input_requests: dict[str, Any] | None = None
     request_state: str | None = None

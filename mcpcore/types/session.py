@@ -1,5 +1,6 @@
 """What the two sides say about themselves and the connection: initialize, capabilities, discovery,
-cancellation, progress, logging, tasks."""
+cancellation, progress, logging, tasks.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ JsonSchema = dict[str, Any]
 
 class ToolAnnotations(WireObject, frozen=True):
     """Hints, never to be trusted from a server that is not. None means the default of the
-    specification: not read-only, destructive, not idempotent, open world."""
+    specification: not read-only, destructive, not idempotent, open world.
+    """
 
     title: str | None = None
     read_only_hint: bool | None = None
