@@ -18,6 +18,7 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,10 +46,10 @@ from mcpcore.protocol.events import (
     Request,
     RequestId,
     Response,
-    Sendable,
     Stale,
 )
 from mcpcore.transport.channel import Channel
+from mcpcore.workers import Workers
 
 logger = logging.getLogger("mcpcore.runtime")
 
@@ -173,14 +174,12 @@ class Runtime:
         self.closed = trio.Event()
         # Calls of ours.
         self._calls: dict[RequestId, _Call] = {}
-        self._watch_scope = trio.CancelScope(deadline=NEVER)
+        self._watch_scope = trio.CancelScope()
+        self._watch_at = NEVER
         self._questions = 0
         self._paused_at = 0.0
         # Requests of the peer.
-        self._scopes: dict[RequestId, trio.CancelScope] = {}
-        self._queue: dict[RequestId, tuple[Request, Later]] = {}
-        self._running = 0
-        self._idle = trio.lowlevel.ParkingLot()
+        self._workers: Workers
         # While the pump works through what one read brought, what is to be sent collects here.
         self._outbox: list[bytes] | None = None
 
@@ -198,6 +197,11 @@ class Runtime:
             background.start_soon(self._in_background)
             background.start_soon(self._watch)
             async with trio.open_nursery() as self._nursery:
+                self._workers = Workers(
+                    self._nursery,
+                    concurrent=self._limits.concurrent,
+                    queued=self._limits.queued,
+                )
                 try:
                     task_status.started()
                     with self._pump_scope:
@@ -259,8 +263,7 @@ class Runtime:
         if self._closing or self.connection.role == "client":
             return
         with trio.move_on_after(self.timeouts.drain):
-            while self._running or self._queue:
-                await self._idle.park()
+            await self._workers.wait_until_done()
 
     def _end(self, reason: McpError) -> None:
         """Note why the connection ended, and tell everybody who waits."""
@@ -330,10 +333,8 @@ class Runtime:
 
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
-        scope = self._scopes.get(cancel.id)
-        if scope is not None:
-            scope.cancel()
-        elif self._queue.pop(cancel.id, None) is not None:
+        if not self._workers.cancel(cancel.id):
+            # It had not begun, so nobody will try to answer it.
             self._answer(Response(cancel.id, {}))
 
     def _act_on_request(self, request: Request) -> None:
@@ -344,37 +345,23 @@ class Runtime:
             return
         if not isinstance(work, Later):
             self._answer(Response(request.id, work))
-        elif self._running < self._limits.concurrent:
-            self._start(request, work)
-        elif len(self._queue) < self._limits.queued:
-            self._queue[request.id] = (request, work)
-        else:
+        elif not self._workers.submit(request.id, partial(self._serve, request, work)):
             busy = ErrorObject(BUSY, f"Busy: {self._limits.queued} requests are waiting")
             self._answer(ErrorResponse(request.id, busy))
 
-    def _start(self, request: Request, work: Later) -> None:
-        self._running += 1
-        assert self._nursery is not None
-        self._nursery.start_soon(self._serve, request, work)
-
     async def _serve(self, request: Request, work: Later) -> None:
-        """The task of one request."""
-        answer: Sendable = Response(request.id, {})  # never written if the scope was cancelled
+        """Serve one request, in a worker."""
+        answer: Response | ErrorResponse
         try:
-            with trio.CancelScope() as scope:
-                self._scopes[request.id] = scope
-                try:
-                    answer = Response(request.id, await work.function(*work.arguments))
-                except (Exception, SystemExit) as error:
-                    answer = self._error(request, error)
-        finally:
-            del self._scopes[request.id]
-            self._running -= 1
-        self._answer(answer, linger=self._running > 0)
-        if self._queue:
-            self._start(*self._queue.pop(next(iter(self._queue))))
-        elif not self._running:
-            self._idle.unpark_all()
+            answer = Response(request.id, await work.function(*work.arguments))
+        except trio.Cancelled:
+            # The engine knows whether the peer cancelled it, and then writes nothing; if everything
+            # is cancelled, nothing is written either.
+            self._answer(Response(request.id, {}))
+            raise
+        except (Exception, SystemExit) as error:
+            answer = self._error(request, error)
+        self._answer(answer, linger=self._workers.others_busy)
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:
         cause = single(error)
@@ -384,9 +371,8 @@ class Runtime:
         logger.error("handling %s failed", request.method, exc_info=error)
         return ErrorResponse(request.id, ErrorObject(INTERNAL_ERROR, "Internal error"))
 
-    def _answer(self, answer: Sendable, *, linger: bool = False) -> None:
+    def _answer(self, answer: Response | ErrorResponse, *, linger: bool = False) -> None:
         """Write an answer; one that cannot be written becomes an error that can."""
-        assert isinstance(answer, Response | ErrorResponse)
         try:
             data = self.connection.send(answer)
         except McpError as error:
@@ -396,7 +382,11 @@ class Runtime:
                 data = self.connection.send(ErrorResponse(answer.id, bad))
             except McpError:
                 return
-        if data is not None:
+        if data is None:
+            return
+        if self._outbox is not None:
+            self._outbox.append(data)
+        else:
             self._post(data, linger=linger)
 
     def _post(self, data: bytes, *, linger: bool = False) -> None:
@@ -451,7 +441,8 @@ class Runtime:
         self._calls[id] = call
         # While a question is open only the hard limit runs.
         deadline = call.limit if self._questions else min(call.deadline, call.limit)
-        self._watch_scope.deadline = min(self._watch_scope.deadline, deadline)
+        if deadline < self._watch_at:
+            self._watch_again(deadline)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._abandon(id, "the caller was cancelled")
@@ -532,12 +523,16 @@ class Runtime:
         now = trio.current_time()
         for call in self._calls.values():
             call.deadline += now - max(self._paused_at, call.started)
-        self._watch_scope.deadline = self._next_deadline()
+        self._watch_again(self._next_deadline())
 
     def _next_deadline(self) -> float:
         if self._questions:
             return min((call.limit for call in self._calls.values()), default=NEVER)
         return min((min(call.deadline, call.limit) for call in self._calls.values()), default=NEVER)
+
+    def _watch_again(self, deadline: float) -> None:
+        self._watch_at = deadline
+        self._watch_scope.deadline = deadline
 
     async def _watch(self) -> None:
         """The one task that watches all deadlines. It wakes at the earliest that was ever set."""
@@ -548,7 +543,8 @@ class Runtime:
             for id, call in list(self._calls.items()):
                 if now >= call.limit or (now >= call.deadline and not self._questions):
                     self._time_out(id, call, now)
-            self._watch_scope = trio.CancelScope(deadline=self._next_deadline())
+            self._watch_at = self._next_deadline()
+            self._watch_scope = trio.CancelScope(deadline=self._watch_at)
 
     def _time_out(self, id: RequestId, call: _Call, now: float) -> None:
         self._abandon(id, "no answer in time")

@@ -27,28 +27,22 @@ class Batch:
         return jsonrpc.encode_batch(self.answers)
 
 
-class OutgoingCall:
-    """A request of ours that has no answer yet."""
+class OutgoingCall(msgspec.Struct):
+    """A request of ours that has no answer yet. `progress` is the last that came."""
 
-    __slots__ = ("method", "progress", "token")
-
-    def __init__(self, method: str, token: RequestId | None) -> None:
-        self.method = method
-        self.token = token
-        self.progress: float | None = None
+    method: str
+    token: RequestId | None
+    progress: float | None = None
 
 
-class IncomingCall:
-    """A request of the peer that we have not answered yet."""
+class IncomingCall(msgspec.Struct):
+    """A request of the peer that we have not answered yet. `progress` is the last that was sent."""
 
-    __slots__ = ("batch", "cancelled", "method", "progress", "token")
-
-    def __init__(self, method: str, token: RequestId | None, batch: Batch | None) -> None:
-        self.method = method
-        self.token = token
-        self.batch = batch
-        self.progress: float | None = None
-        self.cancelled = False
+    method: str
+    token: RequestId | None
+    batch: Batch | None
+    progress: float | None = None
+    cancelled: bool = False
 
 
 class _TokenInMeta(msgspec.Struct):

@@ -199,13 +199,16 @@ class Connection:
         return codec.encode(notification, self._revision or self.revisions[0])
 
     def _check_outbound(self, method: str) -> None:
+        gate = self._outbound
+        if self._state is _READY and gate is not None and method in gate.open:
+            return
         if not allows(self._state, self.role, method):
             raise LocalProtocolError(
                 f"a {self.role} must not send {method} in state {self._state.value}"
             )
-        if self._outbound is None:
+        if gate is None:
             return
-        verdict = self._outbound.judge(method)
+        verdict = gate.judge(method)
         if verdict.missing is not None:
             raise CapabilityMissing(verdict.missing, method)
         if verdict.row is None and not verdict.unknown:
@@ -424,8 +427,9 @@ class Connection:
                 return
             rule = "LIFE-05" if self.role == "server" else "LIFE-07"
             events.append(self._forgive(rule, f"{method} before notifications/initialized"))
-        if self._inbound is not None:
-            verdict = self._inbound.judge(method)
+        gate = self._inbound
+        if gate is not None and method not in gate.open:
+            verdict = gate.judge(method)
             if not verdict.open:
                 error = f"Method not found: {method}"
                 if verdict.missing:

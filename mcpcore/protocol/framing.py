@@ -72,7 +72,7 @@ class LineDecoder:
                 line = line[:-1]
             if len(line) > self._max_line:
                 return self._too_long(line)
-            if line.strip(b" \t\r"):
+            if line.startswith(b"{") or line.strip(b" \t\r"):
                 return line
         return NEED_DATA
 

@@ -79,6 +79,8 @@ class Gate:
         self._revision = revision
         self._declared = declared
         self._verdicts: dict[str, Verdict] = {}
+        self.open: set[str] = set()
+        """The methods that were found open so far, for whoever asks often."""
 
     def judge(self, method: str) -> Verdict:
         verdict = self._verdicts.get(method)
@@ -87,6 +89,8 @@ class Gate:
             # A peer may make up methods without end; only those of the tables are remembered.
             if not verdict.unknown:
                 self._verdicts[method] = verdict
+                if verdict.open:
+                    self.open.add(method)
         return verdict
 
     def _decide(self, method: str) -> Verdict:

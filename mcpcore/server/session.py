@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 import trio
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from mcpcore import codec
 from mcpcore import types as t
@@ -152,21 +152,19 @@ class Session(Handler):
         )
 
     def _call_tool(self, request: Request) -> Any:
-        params = request.params
         try:
-            call = _decode_tool_call(b"{}" if params is UNSET else params)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            call = _decode_tool_call(request.params)
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             call = _read(request, _ToolCall)
-        arguments = call.arguments
-        if not _is_object(arguments):
-            raise RequestFailed(INVALID_PARAMS, "Invalid params: arguments must be an object")
         tool = self._offer.tools.get(call.name)
         if tool is None:
             raise RequestFailed(INVALID_PARAMS, f"Unknown tool: {call.name}")
-        context = self._context(request, call.meta, asks=tool.asks)
+        context = None
+        if tool.signature.context is not None:
+            context = self._context(request, call.meta, asks=tool.asks)
         if tool.inline:
-            return tool.call_now(arguments, context)
-        return Later(tool.call, (arguments, context))
+            return tool.call_now(call.arguments, context)
+        return Later(tool.call, (call.arguments, context))
 
     def _initialize(self, request: Request) -> t.InitializeResult:
         params = self.connection.peer
@@ -362,12 +360,6 @@ def _read(request: Request, type: type[Any]) -> Any:
         return codec.decode(request.params, type)
     except (msgspec.ValidationError, RecursionError) as error:
         raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
-
-
-def _is_object(arguments: Raw) -> bool:
-    """Whether raw arguments are an object, absent or null."""
-    view = memoryview(arguments)
-    return len(view) == 0 or view[0] == ord("{") or bytes(view) == b"null"
 
 
 _METHODS: dict[str, Callable[[Session, Request], Any]] = {

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw
 
 from mcpcore import types as t
 from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.jsonrpc import INVALID_PARAMS, mend_surrogates
 from mcpcore.runtime import single
 from mcpcore.server.context import Context
 from mcpcore.server.results import Output, output_of
@@ -82,14 +83,14 @@ class RegisteredTool:
             meta=options.meta,
         )
 
-    def call_now(self, arguments: Raw, context: Context[Any]) -> t.CallToolResult:
-        """Call an inline tool on the spot."""
+    def call_now(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
+        """Call an inline tool on the spot. `context` is None if the function takes none."""
         try:
             return self._result(self.signature.function(**self._keywords(arguments, context)))
         except Exception as error:
             return self._failed(error)
 
-    async def call(self, arguments: Raw, context: Context[Any]) -> t.CallToolResult:
+    async def call(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
         """Call the tool: an async function here, a plain one in a thread, which a cancellation leaves
         to itself since a thread cannot be interrupted.
         """
@@ -106,24 +107,42 @@ class RegisteredTool:
         except (Exception, SystemExit) as error:
             return self._failed(error)
         finally:
-            context.finish()
+            if context is not None:
+                context.finish()
 
-    def _keywords(self, arguments: Raw, context: Context[Any]) -> dict[str, Any]:
+    def _keywords(self, arguments: Raw, context: Context[Any] | None) -> dict[str, Any]:
+        """What to call the function with. Raises `ToolError` for arguments that do not fit, and
+        `RequestFailed` for such as are no object at all.
+        """
         signature = self.signature
-        data = b"{}" if bytes(arguments) in _ABSENT else arguments
-        if self._input_check is not None:
-            values = msgspec.json.decode(data)
-            problem = self._input_check.problem(values)
-            if problem is not None:
-                raise ToolError(f"Invalid arguments: {problem}")
-            keywords = {signature.names[0]: values}
-            if signature.context is not None:
-                keywords[signature.context] = context
-            return keywords
         try:
-            return signature.bind(signature.decoder.decode(data), context)
+            if self._input_check is None:
+                keywords = msgspec.structs.asdict(signature.decoder.decode(arguments))
+            else:
+                keywords = {signature.names[0]: self._checked(arguments)}
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            data = bytes(arguments)
+            if data in _ABSENT:
+                return self._keywords(Raw(b"{}"), context)
+            if not data.startswith(b"{"):
+                raise RequestFailed(
+                    INVALID_PARAMS, "Invalid params: arguments must be an object"
+                ) from None
+            mended = mend_surrogates(data)
+            if mended is not None:
+                return self._keywords(Raw(mended), context)
             raise ToolError(f"Invalid arguments: {error}") from None
+        if signature.context is not None:
+            keywords[signature.context] = context
+        return keywords
+
+    def _checked(self, arguments: Raw) -> dict[str, Any]:
+        values = msgspec.json.decode(arguments, type=dict[str, Any])
+        assert self._input_check is not None
+        problem = self._input_check.problem(values)
+        if problem is not None:
+            raise ToolError(f"Invalid arguments: {problem}")
+        return values
 
     def _result(self, value: Any) -> t.CallToolResult:
         result = self._convert(value)
