@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -34,9 +34,7 @@ class Note(NamedTuple):
     detail: str
 
 
-@functools.cache
-def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(type)
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = functools.cache(msgspec.json.Decoder)
 
 
 def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
@@ -48,7 +46,7 @@ def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
     """
     data = b"{}" if raw is UNSET else raw
     try:
-        value = _decoder(cast("Any", type)).decode(data)
+        value = _decoder(type).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         value = _decode_leniently(bytes(data), type, notes, error)
     if isinstance(value, t.Result):

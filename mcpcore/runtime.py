@@ -120,33 +120,19 @@ class Handler(ABC):
         """Take note of what the engine passed over or refused."""
 
 
-class _Call:
+class _Call(msgspec.Struct):
     """A request of ours and the task that waits for its answer."""
 
-    __slots__ = (
-        "deadline",
-        "error",
-        "extends",
-        "limit",
-        "method",
-        "on_progress",
-        "result",
-        "seconds",
-        "started",
-        "task",
-    )
-
-    def __init__(self, method: str, seconds: float, maximum: float, *, extends: bool) -> None:
-        self.method = method
-        self.seconds = seconds
-        self.extends = extends
-        self.started = now = trio.current_time()
-        self.deadline = now + seconds
-        self.limit = now + maximum
-        self.task = trio.lowlevel.current_task()
-        self.on_progress: ProgressCallback | None = None
-        self.result: Raw | None = None
-        self.error: McpError | None = None
+    method: str
+    task: Any
+    started: float
+    seconds: float
+    deadline: float
+    limit: float
+    extends: bool
+    on_progress: ProgressCallback | None = None
+    result: Raw | None = None
+    error: McpError | None = None
 
 
 class Runtime:
@@ -167,6 +153,7 @@ class Runtime:
         self._handler = handler
         self._limits = limits
         self._lost: McpError | None = None
+        self._clock = trio.lowlevel.current_clock()
         self._nursery: trio.Nursery | None = None
         self._pump_scope = trio.CancelScope()
         self._background = trio.CancelScope(shield=True)
@@ -324,7 +311,7 @@ class Runtime:
         if call is None:
             return
         if call.extends:
-            call.deadline = trio.current_time() + call.seconds
+            call.deadline = self._clock.current_time() + call.seconds
         if call.on_progress is not None:
             try:
                 call.on_progress(progress)
@@ -423,11 +410,17 @@ class Runtime:
             raise self._why_lost()
         timeouts = self.timeouts
         connection = self.connection
+        now = self._clock.current_time()
+        if seconds is None:
+            seconds = timeouts.request
         call = _Call(
             method,
-            timeouts.request if seconds is None else seconds,
-            timeouts.maximum if maximum is None else maximum,
-            extends=timeouts.progress_extends if extends is None else extends,
+            trio.lowlevel.current_task(),
+            now,
+            seconds,
+            now + seconds,
+            now + (timeouts.maximum if maximum is None else maximum),
+            timeouts.progress_extends if extends is None else extends,
         )
         id = connection.next_id()
         if on_progress is not None:
@@ -512,7 +505,7 @@ class Runtime:
     def question_opens(self) -> None:
         """A question of the peer is with somebody on this side: the clocks of our calls stand still."""
         if not self._questions:
-            self._paused_at = trio.current_time()
+            self._paused_at = self._clock.current_time()
         self._questions += 1
 
     def question_closes(self) -> None:
@@ -520,7 +513,7 @@ class Runtime:
         self._questions -= 1
         if self._questions:
             return
-        now = trio.current_time()
+        now = self._clock.current_time()
         for call in self._calls.values():
             call.deadline += now - max(self._paused_at, call.started)
         self._watch_again(self._next_deadline())
@@ -539,7 +532,7 @@ class Runtime:
         while True:
             with self._watch_scope:
                 await trio.sleep_forever()
-            now = trio.current_time()
+            now = self._clock.current_time()
             for id, call in list(self._calls.items()):
                 if now >= call.limit or (now >= call.deadline and not self._questions):
                     self._time_out(id, call, now)

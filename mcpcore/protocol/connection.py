@@ -340,7 +340,7 @@ class Connection:
             )
         id = self._match(message) if isinstance(message, Response | ErrorResponse) else None
         if id is not None:
-            self._forget(id)
+            del self._outgoing[id]
             return Failed(id, deviation.detail, deviation.rule)
         return Refused(deviation.detail, jsonrpc.excerpt(frame), deviation.rule)
 
@@ -362,7 +362,7 @@ class Connection:
 
     def _receive_malformed(self, bad: Malformed, batch: Batch | None) -> list[Event]:
         if bad.answers and bad.id is not None and bad.id in self._outgoing:
-            self._forget(bad.id)
+            del self._outgoing[bad.id]
             return [Failed(bad.id, bad.error.message, "JRPC-08")]
         rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"
         if bad.answers or bad.notifies:
@@ -528,7 +528,7 @@ class Connection:
         events.append(Progress(token, params.progress, params.total, params.message, id))
 
     def _receive_answer(self, answer: Response | ErrorResponse, events: list[Event]) -> None:
-        id = self._match(answer)
+        id = answer.id if answer.id in self._outgoing else self._match(answer)
         if id is None:
             what = "an answer to nothing that is open"
             if isinstance(answer, ErrorResponse):
@@ -538,8 +538,7 @@ class Connection:
         if id != answer.id:
             events.append(self._forgive("JRPC-07", f"the id {id!r} came back as {answer.id!r}"))
             answer = msgspec.structs.replace(answer, id=id)
-        call = self._forget(id)
-        if call.method == "initialize":
+        if self._outgoing.pop(id).method == "initialize":
             self._receive_initialize_answer(answer, events)
         else:
             events.append(answer)
@@ -551,9 +550,7 @@ class Connection:
         be meant by it.
         """
         id = answer.id
-        if id is None:
-            return None
-        if id in self._outgoing:
+        if id is None or id in self._outgoing:
             return id
         if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
             number = int(id)
@@ -597,6 +594,3 @@ class Connection:
         self._revision = revision
         self._outbound = Gate(self.role, revision, declared)
         self._inbound = Gate(self._other, revision, declared)
-
-    def _forget(self, id: RequestId) -> OutgoingCall:
-        return self._outgoing.pop(id)
