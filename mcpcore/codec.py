@@ -158,24 +158,23 @@ def encode(message: jsonrpc.Message, revision: Revision) -> bytes:
     """
     if isinstance(message, jsonrpc.Response):
         return encode_result(message.id, message.result, revision)
+    envelope = jsonrpc.outgoing(message)
     if isinstance(message, jsonrpc.ErrorResponse):
-        return _written(message, message.error.data)
-    params = fit(message.params, revision)
-    if params is not message.params:
-        message = msgspec.structs.replace(message, params=params)
-    return _written(message, params)
+        return _write(envelope, message.error.data)
+    envelope.params = fit(message.params, revision)
+    return _write(envelope, envelope.params)
 
 
 def encode_result(id: jsonrpc.RequestId, result: Any, revision: Revision) -> bytes:
     """Write the answer to request `id`, as `encode` does."""
     plan = _PLANS[revision.position].get(type(result))
-    fitted = fit(result, revision) if plan is None else plan(result)
-    return _written(jsonrpc.Response(id, fitted), fitted)
+    result = fit(result, revision) if plan is None else plan(result)
+    return _write(jsonrpc.Outgoing("2.0", id=id, result=result), result)
 
 
-def _written(message: jsonrpc.Message, payload: Any) -> bytes:
+def _write(envelope: jsonrpc.Outgoing, payload: Any) -> bytes:
     try:
-        data = jsonrpc.encode(message)
+        data = jsonrpc.write(envelope)
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"a string cannot be written as UTF-8: {error}") from None
     except (TypeError, RecursionError) as error:

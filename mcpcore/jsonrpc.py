@@ -114,7 +114,9 @@ class _Readable(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
-class _Outgoing(msgspec.Struct, omit_defaults=True):
+class Outgoing(msgspec.Struct, omit_defaults=True):
+    """Every member that any message has, to be written."""
+
     jsonrpc: str
     id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
@@ -292,21 +294,24 @@ def mend_surrogates(data: bytes) -> bytes | None:
     return mended if found else None
 
 
-_encode = msgspec.json.Encoder().encode
+write = msgspec.json.Encoder().encode
+"""Writes an `Outgoing`, or any other object, as JSON on one line: JSON holds no raw line feed."""
+
+
+def outgoing(message: Message) -> Outgoing:
+    """The envelope of a message that is about to be sent."""
+    if isinstance(message, Response):
+        return Outgoing("2.0", id=message.id, result=message.result)
+    if isinstance(message, Request):
+        return Outgoing("2.0", message.id, message.method, message.params)
+    if isinstance(message, Notification):
+        return Outgoing("2.0", method=message.method, params=message.params)
+    return Outgoing("2.0", id=UNSET if message.id is None else message.id, error=message.error)
 
 
 def encode(message: Message) -> bytes:
-    """Write a message as one line without its line end: JSON holds no raw line feed inside."""
-    kind = type(message)
-    if kind is Response:
-        return _encode(_Outgoing("2.0", id=message.id, result=message.result))  # type: ignore[union-attr]
-    if kind is Request:
-        return _encode(_Outgoing("2.0", message.id, message.method, message.params))  # type: ignore[union-attr]
-    if kind is Notification:
-        return _encode(_Outgoing("2.0", method=message.method, params=message.params))  # type: ignore[union-attr]
-    assert isinstance(message, ErrorResponse)
-    id = UNSET if message.id is None else message.id
-    return _encode(_Outgoing("2.0", id=id, error=message.error))
+    """Write a message as one line without its line end."""
+    return write(outgoing(message))
 
 
 def encode_batch(messages: list[bytes]) -> bytes:

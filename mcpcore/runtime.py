@@ -226,6 +226,7 @@ class Runtime:
             await self.closed.wait()
 
     async def _pump(self) -> None:
+        receive = self.connection.receive
         try:
             while True:
                 frames = await self.channel.receive()
@@ -233,8 +234,11 @@ class Runtime:
                 self._outbox = outbox
                 try:
                     for frame in frames:
-                        for event in self.connection.receive(frame):
-                            self._act(event)
+                        for event in receive(frame):
+                            if isinstance(event, Request):
+                                self._act_on_request(event)
+                            else:
+                                self._act(event)
                 finally:
                     self._outbox = None
                     if outbox:
@@ -272,9 +276,7 @@ class Runtime:
     # What comes in.
 
     def _act(self, event: Event) -> None:
-        if isinstance(event, Request):
-            self._act_on_request(event)
-        elif isinstance(event, Response):
+        if isinstance(event, Response):
             self._finish(event.id, result=event.result)
         elif isinstance(event, ErrorResponse):
             assert event.id is not None
@@ -293,6 +295,7 @@ class Runtime:
         elif isinstance(event, Failed):
             self._finish(event.id, error=RemoteProtocolError(event.error, event.rule))
         else:
+            assert not isinstance(event, Request)
             if isinstance(event, Refused) and event.reply is not None:
                 self._post(event.reply)
             self._handler.observed(event)

@@ -22,6 +22,7 @@ from mcpcore.errors import RequestFailed, VersionMismatch
 from mcpcore.protocol.events import Notification
 from mcpcore.runtime import NEVER, Limits, Runtime, Timeouts
 from mcpcore.transport.channel import Channel
+from mcpcore.transport.lines import open_stream
 from mcpcore.transport.memory import memory_channels
 from mcpcore.transport.process import StdioServer, start_server
 
@@ -35,9 +36,9 @@ class Serves(Protocol):
     async def serve(self, channel: Channel) -> None: ...
 
 
-Target = str | Sequence[str] | StdioServer | Channel | Serves
+Target = str | Sequence[str] | StdioServer | Channel | trio.abc.Stream | Serves
 """What to connect to: a command (one string is split as a shell splits words), a `StdioServer` with
-all its settings, a channel of your own, or a server object in this process."""
+all its settings, a trio stream, a channel of your own, or a server object in this process."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -96,12 +97,14 @@ async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:
         return await start_server(target)
     if isinstance(target, str | list | tuple):
         return await start_server(StdioServer(command=target))
+    if isinstance(target, trio.abc.Stream):
+        return open_stream(target)
     if isinstance(target, Serves):
         ours, theirs = memory_channels()
         nursery.start_soon(_serve_in_memory, target, theirs)
         return ours
     raise TypeError(
-        f"cannot connect to {type(target).__name__}: give a command, a channel or a server"
+        f"cannot connect to {type(target).__name__}: give a command, a stream, a channel or a server"
     )
 
 

@@ -227,7 +227,11 @@ class Connection:
         if call.method == "initialize":
             data = self._send_initialize_answer(answer)
         elif not call.cancelled:
-            data = codec.encode(answer, self._revision or self.revisions[0])
+            revision = self._revision or self.revisions[0]
+            if isinstance(answer, Response):
+                data = codec.encode_result(answer.id, answer.result, revision)
+            else:
+                data = codec.encode(answer, revision)
         del self._incoming[id]
         batch = call.batch
         if batch is None:
@@ -297,9 +301,30 @@ class Connection:
             return self._receive_malformed(frame, None)
         notes: list[str] = []
         message = jsonrpc.decode(frame, notes)
+        if isinstance(message, Request) and not notes and self._serves(message):
+            # What nearly every frame of a busy server is. Whatever could speak against a request
+            # is looked at step by step in `_receive_request`.
+            self._open_incoming(message, frame, None)
+            return [message]
         if isinstance(message, jsonrpc.Batch):
             return self._receive_batch(message, notes, frame)
         return self._receive_one(message, notes, frame, None)
+
+    def _serves(self, request: Request) -> bool:
+        """Whether nothing can speak against a request."""
+        gate = self._inbound
+        return (
+            self._state is _READY
+            and gate is not None
+            and request.method in gate.open
+            and request.id not in self._incoming
+        )
+
+    def _open_incoming(self, request: Request, frame: bytes, batch: Batch | None) -> None:
+        token = None
+        if frame.find(b'"progressToken"') >= 0:
+            token = received_token(request.params)
+        self._incoming[request.id] = IncomingCall(request.method, token, batch)
 
     def _receive_one(
         self,
@@ -437,10 +462,7 @@ class Connection:
                 rule = "CAP-01" if verdict.missing else "JRPC-16"
                 events.append(self._refuse(id, METHOD_NOT_FOUND, error, rule, frame, batch))
                 return
-        token = None
-        if frame.find(b'"progressToken"') >= 0:
-            token = received_token(request.params)
-        self._incoming[id] = IncomingCall(method, token, batch)
+        self._open_incoming(request, frame, batch)
         if batch is not None:
             batch.open += 1
         events.append(request)

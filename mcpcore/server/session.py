@@ -97,6 +97,7 @@ class Session(Handler):
         self.forgiven: Counter[str] = Counter()
         self._offer = offer
         self._state = state
+        self._middleware = offer.middleware
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
         self._subscriptions: set[str] = set()
@@ -106,13 +107,11 @@ class Session(Handler):
     # Requests.
 
     def begin(self, request: Request) -> Any:
-        if self._offer.middleware:
+        if self._middleware:
             return Later(self._through_middleware, (request,))
         return self._begin(request)
 
     def _begin(self, request: Request) -> Any:
-        if request.method == "tools/call":
-            return self._call_tool(request)
         method = _METHODS.get(request.method)
         if method is None:
             raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {request.method}")
@@ -124,7 +123,7 @@ class Session(Handler):
             return await work.function(*work.arguments) if isinstance(work, Later) else work
 
         meta = _read(request, _OnlyMeta).meta
-        for around in reversed(self._offer.middleware):
+        for around in reversed(self._middleware):
             context = self._context(request, meta)
             proceed = _Step(around, proceed, context, request)
         return await proceed()
@@ -365,6 +364,7 @@ def _read(request: Request, type: type[Any]) -> Any:
 _METHODS: dict[str, Callable[[Session, Request], Any]] = {
     "initialize": Session._initialize,
     "ping": Session._ping,
+    "tools/call": Session._call_tool,
     "tools/list": Session._list_tools,
     "resources/list": Session._list_resources,
     "resources/templates/list": Session._list_templates,
@@ -376,4 +376,4 @@ _METHODS: dict[str, Callable[[Session, Request], Any]] = {
     "completion/complete": Session._complete,
     "logging/setLevel": Session._set_level,
 }
-"""What a session answers by itself, tools/call aside."""
+"""What a session answers."""
