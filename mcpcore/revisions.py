@@ -413,6 +413,9 @@ KINDS: tuple[Kind, ...] = (
 MULTIPLE_SAMPLING_CONTENT = D
 """The first revision in which a sampling message may hold several blocks."""
 
+MULTIPLE_CHOICE = D
+"""The first revision in which a form may ask for several of some choices."""
+
 
 class Code(msgspec.Struct, frozen=True):
     """An error code, by name."""

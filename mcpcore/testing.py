@@ -26,7 +26,7 @@ __all__ = ["ScriptedPeer", "check_channel", "memory_channels"]
 
 Pair = tuple[Channel, Channel]
 
-PATIENCE = 20.0  # seconds that a part of `check_channel` may take before it counts as hanging
+PATIENCE = 10.0  # seconds that a part of `check_channel` may take before it counts as hanging
 WAIT = 5.0  # seconds that a `ScriptedPeer` waits for a message
 
 
@@ -229,10 +229,7 @@ class ScriptedPeer:
             raise AssertionError(f"expected the end, got {await self.receive(within)!r}")
 
     async def accept_handshake(self, revision: str = HANDSHAKE[0], **result: Any) -> Any:
-        """Be a server: answer initialize in `revision`, wait for initialized; give initialize.
-
-        `result` goes over the members of the answer, such as `capabilities`.
-        """
+        """Be a server: answer initialize, with `result` over its members; give initialize."""
         offer = await self.expect({"method": "initialize", "id": ...})
         info = {"name": "scripted server", "version": "0"}
         answer = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info} | result
@@ -241,10 +238,7 @@ class ScriptedPeer:
         return offer
 
     async def offer_handshake(self, revision: str = HANDSHAKE[0], **params: Any) -> Any:
-        """Be a client: send initialize, say initialized after the answer, give the answer.
-
-        `params` go over the members of initialize, such as `capabilities`.
-        """
+        """Be a client: send initialize, with `params` over its members; give the answer."""
         info = {"name": "scripted client", "version": "0"}
         offer = {"protocolVersion": revision, "capabilities": {}, "clientInfo": info} | params
         self.send({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": offer})

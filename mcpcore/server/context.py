@@ -36,6 +36,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     info: t.Implementation
     capabilities: t.ClientCapabilities
     revision: str
+    multiple_choice: bool
     state: Any
     send: Callable[[Notification | Progress], None]
     ask: Callable[[str, Any], Awaitable[Any]]
@@ -150,6 +151,10 @@ class Context(Generic[S]):
         schema = _form_schema(form)
         params = t.ElicitParams(mode="form", message=message, requested_schema=schema)
         self._need("elicitation.form")
+        if not self._peer.multiple_choice and _has_several(schema):
+            raise NoAnswer(
+                "the client cannot be asked for this: its forms have no choice of several"
+            )
         result: t.ElicitResult = await self._ask(key, "elicitation/create", params, t.ElicitResult)
         if not result.accepted:
             return Elicited(result.action)
@@ -291,6 +296,10 @@ def _form_schema(form: Any) -> t.JsonSchema:
     if schema.get("required"):
         result["required"] = schema["required"]
     return result
+
+
+def _has_several(schema: t.JsonSchema) -> bool:
+    return any(field.get("type") == "array" for field in schema["properties"].values())
 
 
 def _inlined(field: dict[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:

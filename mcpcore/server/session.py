@@ -24,6 +24,7 @@ from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
 from mcpcore.protocol.lifecycle import State
 from mcpcore.protocol.uri_template import TraversalRefused
+from mcpcore.revisions import MULTIPLE_CHOICE
 from mcpcore.runtime import Handler, Later, Limits, Runtime, Timeouts
 from mcpcore.server.context import Context, Peer
 from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
@@ -133,16 +134,23 @@ class Session(Handler):
     ) -> Context[Any]:
         peer = self._peer
         if peer is None:
-            peer = self._peer = self._make_peer()
+            peer = self._make_peer()
+            if self.connection.revision is not None:
+                self._peer = peer
         return Context(peer, request.id, meta, asks=asks)
 
     def _make_peer(self) -> Peer:
+        # Middleware sees requests before the handshake is over: a ping, and initialize itself.
+        info, capabilities = t.Implementation("", ""), t.ClientCapabilities()
         told = self.connection.peer
-        assert isinstance(told, t.InitializeParams)
+        if isinstance(told, t.InitializeParams):
+            info, capabilities = told.client_info, told.capabilities
+        revision = self.connection.revision or self.connection.revisions[0]
         return Peer(
-            info=told.client_info,
-            capabilities=told.capabilities,
-            revision=str(self.connection.revision),
+            info=info,
+            capabilities=capabilities,
+            revision=str(revision),
+            multiple_choice=revision.position >= MULTIPLE_CHOICE.position,
             state=self._state,
             send=self._send,
             ask=self._ask,

@@ -60,7 +60,9 @@ class Signature:
             self.decoder = msgspec.json.Decoder(self.arguments, dec_hook=from_json)
             self.schema = self._schema()
         except TypeError as error:
-            raise TypeError(f"{self.name}: {error}") from None
+            culprit = next((field[0] for field in fields if not _has_schema(field)), None)
+            where = self.name if culprit is None else f"{self.name}: the parameter {culprit}"
+            raise TypeError(f"{where}: {error}") from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +131,14 @@ def _field(name: str, annotation: Any, default: Any) -> tuple[Any, ...]:
         # Each call gets its own copy, so that none can change the default of the others.
         return (name, annotation, msgspec.field(default_factory=lambda: copy.deepcopy(default)))
     return (name, annotation, default)
+
+
+def _has_schema(field: tuple[Any, ...]) -> bool:
+    try:
+        schema_of(msgspec.defstruct("Field", [field], kw_only=True))
+    except TypeError:
+        return False
+    return True
 
 
 def _plain_description(annotation: Any) -> str | None:

@@ -138,7 +138,8 @@ ContentBlock = (
     | ToolResultContent
     | UnknownContent
 )
-"""Any block. Which kinds may stand where, and since when, is a row in `mcpcore.revisions`."""
+"""Any block. Since when a kind exists is a row in `mcpcore.revisions`. The tool kinds belong into
+sampling, links and embedded resources into everything else."""
 
 
 class Message(WireObject, frozen=True):
