@@ -330,7 +330,7 @@ class Runtime:
     def _act_on_request(self, request: Request) -> None:
         try:
             work = self._handler.begin(request)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._answer(self._error(request, error))
             return
         if not isinstance(work, Later):

@@ -132,6 +132,7 @@ async def _closing(one: Channel, other: Channel) -> None:
     one.send_nowait(*sent[10:], linger=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(one.aclose)
+        await trio.testing.wait_all_tasks_blocked(0.01)
         _expect(await _receive(other, 20) == sent, "messages were lost")
     await _loses(other)
     await _loses(one)
@@ -170,7 +171,7 @@ async def check_channel(make_pair: Callable[[], Pair | Awaitable[Pair]]) -> None
         except trio.TooSlowError:
             raise AssertionError(f"hangs: {part.__doc__}") from None
         except BaseExceptionGroup as group:
-            raise AssertionError(f"{single(group)}: {part.__doc__}") from group
+            raise AssertionError(f"{single(group)!r}: {part.__doc__}") from group
 
 
 class ScriptedPeer:

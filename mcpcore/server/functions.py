@@ -10,6 +10,7 @@ import trio
 
 from mcpcore.errors import RequestFailed, ToolError
 from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from mcpcore.runtime import single
 from mcpcore.server.context import Context
 from mcpcore.server.signature import Signature, from_json
 
@@ -34,8 +35,11 @@ async def call_with_strings(
         return await trio.to_thread.run_sync(
             lambda: signature.function(**keywords), abandon_on_cancel=True
         )
-    except ToolError as error:
-        # Only a tool's result has room for it; elsewhere it is an error with the same words.
-        raise RequestFailed(INTERNAL_ERROR, str(error)) from error
+    except Exception as error:
+        cause = single(error)
+        if isinstance(cause, ToolError):
+            # Only a tool's result has room for it; elsewhere it is an error with the same words.
+            raise RequestFailed(INTERNAL_ERROR, str(cause)) from error
+        raise
     finally:
         context.finish()

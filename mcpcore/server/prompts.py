@@ -8,9 +8,12 @@ from typing import Any, get_args
 import msgspec
 
 from mcpcore import types as t
+from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.jsonrpc import INTERNAL_ERROR
 from mcpcore.server.context import Context
 from mcpcore.server.functions import call_with_strings
-from mcpcore.server.signature import Signature, to_json
+from mcpcore.server.results import json_of
+from mcpcore.server.signature import Signature
 
 MAX_VALUES = 100
 """How many values one completion may hold; the specification's number."""
@@ -69,9 +72,11 @@ class RegisteredPrompt:
         if isinstance(value, t.GetPromptResult):
             return value
         items = value if isinstance(value, list | tuple) else [value]
-        return t.GetPromptResult(
-            messages=[_message(item) for item in items], description=self.prompt.description
-        )
+        try:
+            messages = [_message(item) for item in items]
+        except ToolError as error:
+            raise RequestFailed(INTERNAL_ERROR, str(error)) from error
+        return t.GetPromptResult(messages=messages, description=self.prompt.description)
 
 
 def _message(value: Any) -> t.Message:
@@ -80,7 +85,7 @@ def _message(value: Any) -> t.Message:
     if isinstance(value, _BLOCKS):
         return t.Message("user", value)  # type: ignore[arg-type]
     if not isinstance(value, str):
-        value = msgspec.json.encode(value, enc_hook=to_json).decode()
+        value = json_of(value).decode()
     return t.Message("user", t.TextContent(value))
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import msgspec
 
 from mcpcore import types as t
+from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.jsonrpc import INTERNAL_ERROR
 from mcpcore.protocol.uri_template import UriTemplate
 from mcpcore.server.context import Context
 from mcpcore.server.functions import call_with_strings
-from mcpcore.server.signature import Signature, to_json
+from mcpcore.server.results import json_of
+from mcpcore.server.signature import Signature
 
 MAX_URI = 8192
 """Characters of a URI that is matched against templates; a matching takes time in its length."""
@@ -91,7 +94,10 @@ class RegisteredResource:
         if isinstance(value, t.ReadResourceResult):
             return value
         items = value if isinstance(value, list) and value and _all_contents(value) else [value]
-        return t.ReadResourceResult(contents=[self._contents(uri, item) for item in items])
+        try:
+            return t.ReadResourceResult(contents=[self._contents(uri, item) for item in items])
+        except ToolError as error:
+            raise RequestFailed(INTERNAL_ERROR, str(error)) from error
 
     def _contents(self, uri: str, value: Any) -> t.ResourceContents:
         if isinstance(value, t.ResourceContents):
@@ -101,7 +107,7 @@ class RegisteredResource:
         if isinstance(value, bytes | bytearray):
             mime_type = self.mime_type or "application/octet-stream"
             return t.ResourceContents.of(uri, bytes(value), mime_type)
-        text = msgspec.json.encode(value, enc_hook=to_json).decode()
+        text = json_of(value).decode()
         return t.ResourceContents(uri, self.mime_type or "application/json", text=text)
 
 

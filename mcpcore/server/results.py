@@ -99,13 +99,13 @@ def unstructured(value: Any) -> CallToolResult:
     if all(isinstance(item, _WORDS) for item in items):
         blocks: list[Any] = [TextContent(item) if isinstance(item, str) else item for item in items]
         return CallToolResult(content=blocks)
-    return CallToolResult(content=[TextContent(_json(value).decode())])
+    return CallToolResult(content=[TextContent(json_of(value).decode())])
 
 
 def _structured(value: Any, decode: Callable[[bytes], Any], *, wrap: bool) -> CallToolResult:
     if isinstance(value, CallToolResult):
         return value
-    data = _json(value)
+    data = json_of(value)
     try:
         decode(data)
     except msgspec.ValidationError as error:
@@ -115,13 +115,16 @@ def _structured(value: Any, decode: Callable[[bytes], Any], *, wrap: bool) -> Ca
     return CallToolResult(content=[TextContent(text)], structured_content=structured)
 
 
-def _json(value: Any) -> bytes:
+def json_of(value: Any) -> bytes:
+    """A returned value as JSON. Raises `ToolError` for what JSON cannot hold, NaN among it."""
     try:
         data = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(f"the tool returned something that JSON cannot hold: {error}") from error
+        raise ToolError(
+            f"the function returned something that JSON cannot hold: {error}"
+        ) from error
     if data.find(b"null") >= 0 and _not_finite(value):
-        raise ToolError("the tool returned NaN or infinity, which JSON cannot hold")
+        raise ToolError("the function returned NaN or infinity, which JSON cannot hold")
     return data
 
 

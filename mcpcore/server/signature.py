@@ -9,6 +9,7 @@ their methods and never imported.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -105,9 +106,16 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     if not inspect.isroutine(inner):
         inner = type(inner).__call__
     # Types that are local to the function's surroundings are found through its closure.
-    nonlocals = inspect.getclosurevars(inner).nonlocals if inspect.isfunction(inner) else {}
+    nonlocals = {}
+    for name, cell in zip(
+        getattr(getattr(inner, "__code__", None), "co_freevars", ()),
+        getattr(inner, "__closure__", None) or (),
+        strict=False,
+    ):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            nonlocals[name] = cell.cell_contents
     try:
-        return get_type_hints(inner, localns=dict(nonlocals), include_extras=True)
+        return get_type_hints(inner, localns=nonlocals, include_extras=True)
     except NameError as error:
         raise TypeError(
             f"{inner.__qualname__}: {error}; define the type at the top of the module"

@@ -87,7 +87,7 @@ class RegisteredTool:
         """Call an inline tool on the spot. `context` is None if the function takes none."""
         try:
             return self._result(self.signature.function(**self._keywords(arguments, context)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return self._failed(error)
 
     async def call(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
