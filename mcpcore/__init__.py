@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcpcore.errors import RemoteProtocolError as RemoteProtocolError
     from mcpcore.errors import RequestFailed as RequestFailed
     from mcpcore.errors import RequestTimeout as RequestTimeout
+    from mcpcore.errors import ResourceNotFound as ResourceNotFound
     from mcpcore.errors import ToolError as ToolError
     from mcpcore.errors import VersionMismatch as VersionMismatch
     from mcpcore.runtime import Limits as Limits
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "client": "Client ClientOptions connect",
     "errors": "CapabilityMissing ConnectionLost LocalProtocolError McpError RemoteProtocolError "
-    "RequestFailed RequestTimeout ToolError VersionMismatch",
+    "RequestFailed RequestTimeout ResourceNotFound ToolError VersionMismatch",
     "runtime": "Limits Timeouts",
     "server": "Context Server serve_stdio serve_stream",
     "transport": "Channel StdioServer memory_channels open_stream",

@@ -8,6 +8,7 @@ revision does not have; objects that hold nothing of the kind are written as the
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import operator
@@ -46,23 +47,34 @@ def decode(raw: Any, type: type[T], notes: list[Note] | None = None) -> T:
     """
     data = b"{}" if raw is UNSET else raw
     try:
-        value = _decoder(type).decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        value = _decode_leniently(bytes(data), type, notes, error)
+        if notes is not None and type in _LOOKED_INTO:
+            # Read once a session, and full of flags whose null or true the straight way would not see.
+            value = _decode_leniently(bytes(data), type, notes)
+        else:
+            value = _decoder(type).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            value = _decode_leniently(bytes(data), type, notes)
+        except RecursionError:
+            raise msgspec.ValidationError("nested too deeply") from None
     if isinstance(value, t.Result):
         value.__dict__["raw"] = data
     return value  # type: ignore[no-any-return]
 
 
-def _decode_leniently(data: bytes, type: Any, notes: list[Note] | None, error: Exception) -> Any:
+_LOOKED_INTO = (t.InitializeParams, t.InitializeResult)
+
+
+def _decode_leniently(data: bytes, type: Any, notes: list[Note] | None) -> Any:
     found: list[Note] = []
-    if not isinstance(error, msgspec.ValidationError):
-        mended = jsonrpc.mend_surrogates(data)
-        if mended is None:
-            raise msgspec.ValidationError(str(error)) from error
+    mended = jsonrpc.mend_surrogates(data)
+    if mended is not None:
         found.append(Note("JSON-01", jsonrpc.excerpt(data)))
         data = mended
-    value = msgspec.json.decode(data)
+    try:
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise msgspec.ValidationError(str(error)) from error
     if isinstance(value, dict):
         _wrap_unknown_content(value)
         if notes is not None:
@@ -84,7 +96,8 @@ def _wrap_unknown_content(value: dict[str, Any]) -> None:
         value["content"] = [_wrapped(block) for block in content]
     elif isinstance(content, dict) and "type" in content:
         value["content"] = _wrapped(content)
-    for message in value.get("messages") or ():
+    messages = value.get("messages")
+    for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict):
             _wrap_unknown_content(message)
 
@@ -132,11 +145,14 @@ def _forgive_capabilities(capabilities: dict[str, Any], found: list[Note]) -> No
             capabilities[name] = {}
         elif value is None or value is False:
             del capabilities[name]
-        elif isinstance(value, dict):
-            for flag in [flag for flag, on in value.items() if on is None]:
-                del value[flag]
-            continue
         else:
+            for flag in (
+                [flag for flag, on in value.items() if on is None]
+                if isinstance(value, dict)
+                else ()
+            ):
+                del value[flag]
+                found.append(Note("CAP-02", f"the capability {name}.{flag} is null"))
             continue
         found.append(Note("CAP-02", f"the capability {name} is {value}"))
 
@@ -156,13 +172,15 @@ def encode(message: jsonrpc.Message, revision: Revision) -> bytes:
     Members that the revision lacks are dropped, content kinds that it lacks become text. Raises
     `LocalProtocolError` where neither is possible, and for what JSON cannot hold.
     """
+    if isinstance(message, jsonrpc.Request):
+        params = fit(message.params, revision)
+        return _write(jsonrpc.Outgoing("2.0", message.id, message.method, params), params)
+    if isinstance(message, jsonrpc.Notification):
+        params = fit(message.params, revision)
+        return _write(jsonrpc.Outgoing("2.0", method=message.method, params=params), params)
     if isinstance(message, jsonrpc.Response):
         return encode_result(message.id, message.result, revision)
-    envelope = jsonrpc.outgoing(message)
-    if isinstance(message, jsonrpc.ErrorResponse):
-        return _write(envelope, message.error.data)
-    envelope.params = fit(message.params, revision)
-    return _write(envelope, envelope.params)
+    return _write(jsonrpc.outgoing(message), message.error.data)
 
 
 def encode_result(id: jsonrpc.RequestId, result: Any, revision: Revision) -> bytes:
@@ -193,7 +211,9 @@ def _holds_no_number(value: Any) -> bool:
         return any(_holds_no_number(getattr(value, name)) for name in value.__struct_fields__)
     if isinstance(value, dict):
         return any(map(_holds_no_number, value.values()))
-    return isinstance(value, list | tuple) and any(map(_holds_no_number, value))
+    if dataclasses.is_dataclass(value):
+        return any(_holds_no_number(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_holds_no_number, value))
 
 
 _UNKNOWN = msgspec.json.encode(t.UNKNOWN_TAG)

@@ -107,3 +107,10 @@ class RequestTimeout(McpError):
 
 class ToolError(Exception):
     """Raised by a tool: becomes a result with `isError`, so that the model sees the text."""
+
+
+class ResourceNotFound(Exception):
+    """Raised by the function behind a resource template: there is nothing at this URI.
+
+    The client gets the error that its revision has for it.
+    """

@@ -12,6 +12,7 @@ stricter: ids are strings or whole numbers and never null, `params` is an object
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -89,9 +90,9 @@ Message = Request | Notification | Response | ErrorResponse
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """An array of messages, in their order. It has at least one member."""
+    """An array of messages, in their order, each with its own notes. It has at least one member."""
 
-    messages: tuple[Message | Malformed, ...]
+    members: tuple[tuple[Message | Malformed, tuple[str, ...]], ...]
 
 
 class _Envelope(msgspec.Struct):
@@ -108,8 +109,8 @@ class _Envelope(msgspec.Struct):
 class _Readable(msgspec.Struct):
     """The members that say what a broken envelope was meant to be."""
 
-    id: Any = UNSET
-    method: Any = UNSET
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 
@@ -127,6 +128,7 @@ class Outgoing(msgspec.Struct, omit_defaults=True):
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_readable = msgspec.json.Decoder(_Readable).decode
+_decode_id: Callable[[Any], RequestId] = msgspec.json.Decoder(int | str).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 
@@ -209,12 +211,15 @@ def _decode_batch(data: bytes, notes: list[str]) -> Malformed | Batch:
         return _decode_batch(mended, notes)
     if not items:
         return _invalid("an empty batch", data)
-    messages: list[Message | Malformed] = []
+    members: list[tuple[Message | Malformed, tuple[str, ...]]] = []
     for item in items:
         member = bytes(item)
-        one = decode(member, notes)
-        messages.append(_invalid("a batch in a batch", member) if isinstance(one, Batch) else one)
-    return Batch(tuple(messages))
+        found = list(notes)
+        one = decode(member, found)
+        if isinstance(one, Batch):
+            one = _invalid("a batch in a batch", member)
+        members.append((one, tuple(found)))
+    return Batch(tuple(members))
 
 
 def _broken(data: bytes) -> Malformed:
@@ -223,23 +228,28 @@ def _broken(data: bytes) -> Malformed:
         seen = _decode_readable(data)
     except msgspec.ValidationError:
         return _invalid("a message must be an object", data)
-    except (
-        msgspec.DecodeError,
-        RecursionError,
-    ) as error:  # pragma: no cover - decoded once already
+    except (msgspec.DecodeError, RecursionError) as error:
         return _unparsable(data, error)
-    usable = isinstance(seen.id, int | str) and not isinstance(seen.id, bool)
-    id = seen.id if usable else None
-    if seen.method is not UNSET:
-        if seen.id is UNSET:
-            return _invalid("the method must be a string", data, notifies=True)
-        if not usable:
-            return _invalid("the id of a request is a string or an integer", data)
-        if not isinstance(seen.method, str):
-            return _invalid("the method must be a string", data, id)
-        return _invalid("the envelope breaks JSON-RPC 2.0", data, id)
-    answers = seen.result is not UNSET or seen.error is not UNSET
-    return _invalid("the envelope breaks JSON-RPC 2.0", data, id, answers=answers)
+    id = _readable_id(seen.id)
+    if seen.method is UNSET:
+        answers = seen.result is not UNSET or seen.error is not UNSET
+        return _invalid("the envelope breaks JSON-RPC 2.0", data, id, answers=answers)
+    if seen.id is UNSET:
+        return _invalid("the method must be a string", data, notifies=True)
+    if id is None:
+        return _invalid("the id of a request is a string or an integer", data)
+    if not bytes(seen.method).startswith(b'"'):
+        return _invalid("the method must be a string", data, id)
+    return _invalid("the envelope breaks JSON-RPC 2.0", data, id)
+
+
+def _readable_id(raw: Raw | UnsetType) -> RequestId | None:
+    if raw is UNSET:
+        return None
+    try:
+        return _decode_id(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _invalid(
@@ -267,7 +277,8 @@ def _unparsable(data: bytes, error: Exception) -> Malformed:
 def excerpt(data: bytes) -> str:
     """The beginning of `data` as one printable line, for reports."""
     text = data[: EXCERPT + 1].decode("utf-8", "backslashreplace")
-    return text[:EXCERPT] + "..." if len(data) > EXCERPT else text
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:EXCERPT])
+    return shown + "..." if len(data) > EXCERPT else shown
 
 
 # JavaScript writes half of a surrogate pair as an escape, which is legal JSON grammar but no Unicode.

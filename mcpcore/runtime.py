@@ -158,6 +158,7 @@ class Runtime:
         self._pump_scope = trio.CancelScope()
         self._background = trio.CancelScope(shield=True)
         self._closing = False
+        self._input_ended = trio.Event()
         self.closed = trio.Event()
         # Calls of ours.
         self._calls: dict[RequestId, _Call] = {}
@@ -189,10 +190,10 @@ class Runtime:
                     concurrent=self._limits.concurrent,
                     queued=self._limits.queued,
                 )
+                self._nursery.start_soon(self._pump)
                 try:
                     task_status.started()
-                    with self._pump_scope:
-                        await self._pump()
+                    await self._input_ended.wait()
                     await self._drain()
                 finally:
                     await self._shut_down()
@@ -225,29 +226,34 @@ class Runtime:
         with trio.CancelScope(shield=True):
             await self.closed.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def _pump(self) -> None:
+        """The reading task. A task of its own, so that waking it wakes nothing around it."""
         receive = self.connection.receive
         try:
-            while True:
-                frames = await self.channel.receive()
-                outbox: list[bytes] = []
-                self._outbox = outbox
-                try:
-                    for frame in frames:
-                        for event in receive(frame):
-                            if isinstance(event, Request):
-                                self._act_on_request(event)
-                            else:
-                                self._act(event)
-                finally:
-                    self._outbox = None
-                    if outbox:
-                        self.channel.send_nowait(*outbox)
+            with self._pump_scope:
+                while True:
+                    frames = await self.channel.receive()
+                    outbox: list[bytes] = []
+                    self._outbox = outbox
+                    try:
+                        for frame in frames:
+                            for event in receive(frame):
+                                if isinstance(event, Request):
+                                    self._act_on_request(event)
+                                else:
+                                    self._act(event)
+                    finally:
+                        self._outbox = None
+                        if outbox:
+                            self.channel.send_nowait(*outbox)
         except McpError as error:
             self._end(error)
         except Exception as error:
             logger.exception("the connection ends because of an error in mcpcore")
             self._end(ConnectionLost(f"internal error: {error!r}"))
+        finally:
+            self._input_ended.set()
 
     async def _drain(self) -> None:
         """The input ended: let accepted requests finish, and their answers leave."""
@@ -351,7 +357,7 @@ class Runtime:
             raise
         except (Exception, SystemExit) as error:
             answer = self._error(request, error)
-        self._answer(answer, linger=self._workers.others_busy)
+        self._answer(answer, linger=len(self._workers.scopes) > 1)
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:
         cause = single(error)
@@ -372,11 +378,7 @@ class Runtime:
                 data = self.connection.send(ErrorResponse(answer.id, bad))
             except McpError:
                 return
-        if data is None:
-            return
-        if self._outbox is not None:
-            self._outbox.append(data)
-        else:
+        if data is not None:
             self._post(data, linger=linger)
 
     def _post(self, data: bytes, *, linger: bool = False) -> None:

@@ -37,22 +37,26 @@ class SchemaCheck:
         import jsonschema  # noqa: PLC0415
         import referencing  # noqa: PLC0415
 
-        dialect = schema.get("$schema")
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        known = str(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA.get("id", "")).rstrip("#")
-        if dialect is not None and str(dialect).rstrip("#") != known:
-            raise UnusableSchema(f"unknown dialect {dialect!r}")
+        # A foreign schema can go wrong in more ways than the library names: none may get out.
         try:
+            dialect = schema.get("$schema")
+            kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+            known = str(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA.get("id", ""))
+            if dialect is not None and str(dialect).rstrip("#") != known.rstrip("#"):
+                raise UnusableSchema(f"unknown dialect {dialect!r}")
             kind.check_schema(schema)
+            self._validator = kind(schema, registry=referencing.Registry())
         except jsonschema.SchemaError as error:
             raise UnusableSchema(f"not a valid schema: {error.message}") from None
-        self._validator = kind(schema, registry=referencing.Registry())
-        self._unusable = (referencing.exceptions.Unresolvable, RecursionError)
+        except UnusableSchema:
+            raise
+        except Exception as error:
+            raise UnusableSchema(f"not a usable schema: {error}") from error
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with `value`, with its JSON path; None if nothing is. Raises `UnusableSchema`."""
         try:
             error = next(self._validator.iter_errors(value), None)
-        except self._unusable as cause:
-            raise UnusableSchema(f"cannot be followed: {cause}") from None
+        except Exception as cause:
+            raise UnusableSchema(f"cannot be followed: {cause}") from cause
         return None if error is None else f"{error.message} - at `{error.json_path}`"

@@ -33,7 +33,8 @@ class Workers:
         self._concurrent = concurrent
         self._queued = queued
         self._queue: dict[RequestId, Job] = {}
-        self._scopes: dict[RequestId, trio.CancelScope] = {}
+        self.scopes: dict[RequestId, trio.CancelScope] = {}
+        """The scopes of the jobs that run, by request."""
         self._idle = trio.lowlevel.ParkingLot()
         self._alive = 0
         self._woken = 0  # of those alive, the ones that were called and did not look yet
@@ -42,16 +43,11 @@ class Workers:
     @property
     def busy(self) -> bool:
         """Whether anything is served or waits."""
-        return bool(self._scopes) or bool(self._queue)
-
-    @property
-    def others_busy(self) -> bool:
-        """Asked from within a job: whether other jobs are served or wait."""
-        return len(self._scopes) > 1 or bool(self._queue)
+        return bool(self.scopes) or bool(self._queue)
 
     def submit(self, id: RequestId, job: Job) -> bool:
         """Serve `job` as soon as may be; False if too many wait already."""
-        if len(self._queue) >= self._queued and len(self._scopes) >= self._concurrent:
+        if len(self._queue) >= self._queued and len(self.scopes) >= self._concurrent:
             return False
         self._queue[id] = job
         if not self._woken:
@@ -60,7 +56,7 @@ class Workers:
 
     def cancel(self, id: RequestId) -> bool:
         """Cancel a job that runs, or forget one that waits; False if it had not begun."""
-        scope = self._scopes.get(id)
+        scope = self.scopes.get(id)
         if scope is not None:
             scope.cancel()
             return True
@@ -94,14 +90,14 @@ class Workers:
                         if self._queue and not self._woken:
                             self._wake()
                             self._wake()
-                        self._scopes[id] = scope
+                        self.scopes[id] = scope
                         try:
                             await job()
                         finally:
-                            del self._scopes[id]
+                            del self.scopes[id]
                         if scope.cancel_called or contextvars.copy_context() != before:
                             return
-                    if not self._scopes:
+                    if not self.scopes:
                         self._drained.unpark_all()
                     if len(self._idle) >= KEPT:
                         return
@@ -110,5 +106,5 @@ class Workers:
             self._alive -= 1
             if self._queue:
                 self._wake()
-            elif not self._scopes:
+            elif not self.scopes:
                 self._drained.unpark_all()

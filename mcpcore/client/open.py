@@ -101,20 +101,22 @@ async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:
         return open_stream(target)
     if isinstance(target, Serves):
         ours, theirs = memory_channels()
-        nursery.start_soon(_serve_in_memory, target, theirs)
+        ours.served = trio.Event()
+        nursery.start_soon(_serve_in_memory, target, theirs, ours.served)
         return ours
     raise TypeError(
         f"cannot connect to {type(target).__name__}: give a command, a stream, a channel or a server"
     )
 
 
-async def _serve_in_memory(server: Serves, channel: Channel) -> None:
+async def _serve_in_memory(server: Serves, channel: Channel, done: trio.Event) -> None:
     """The server's side of a connection in memory: what goes wrong there is told by its end."""
     try:
         await server.serve(channel)
     except Exception:
         logger.exception("the server in memory ended because of an error")
     finally:
+        done.set()
         await channel.aclose()
 
 

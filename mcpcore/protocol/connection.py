@@ -157,7 +157,7 @@ class Connection:
             raise LocalProtocolError(f"the id {request.id!r} is in use")
         if request.method == "initialize":
             return self._send_initialize(request)
-        self._check_outbound(request.method)
+        self._check_outbound(request.method, request=True)
         data = codec.encode(request, self._revision or self.revisions[0])
         self._outgoing[request.id] = OutgoingCall(request.method, sent_token(request.params))
         return data
@@ -195,20 +195,23 @@ class Connection:
             return data
         if method in ("notifications/cancelled", "notifications/progress"):
             raise LocalProtocolError(f"{method} is sent as Cancel or Progress")
-        self._check_outbound(method)
+        self._check_outbound(method, request=False)
         return codec.encode(notification, self._revision or self.revisions[0])
 
-    def _check_outbound(self, method: str) -> None:
+    def _check_outbound(self, method: str, *, request: bool) -> None:
         gate = self._outbound
-        if self._state is _READY and gate is not None and method in gate.open:
+        if self._state is _READY and gate is not None and request and method in gate.open:
             return
         if not allows(self._state, self.role, method):
             raise LocalProtocolError(
                 f"a {self.role} must not send {method} in state {self._state.value}"
             )
+        if method.startswith("notifications/") is request:
+            kind = "request" if request else "notification"
+            raise LocalProtocolError(f"{method} is not a {kind}")
         if gate is None:
             return
-        verdict = gate.judge(method)
+        verdict = gate.judge(method, request=request)
         if verdict.missing is not None:
             raise CapabilityMissing(verdict.missing, method)
         if verdict.row is None and not verdict.unknown:
@@ -248,9 +251,10 @@ class Connection:
         result = answer.result
         if not isinstance(result, t.InitializeResult):
             raise LocalProtocolError("initialize is answered with InitializeResult")
-        (revision,) = lookup([result.protocol_version])
-        if revision not in self.revisions:
-            raise LocalProtocolError(f"revision {revision} is not among those spoken here")
+        named = result.protocol_version
+        revision = next((row for row in self.revisions if row.name == named), None)
+        if revision is None:
+            raise LocalProtocolError(f"revision {named} is not among those spoken here")
         data = codec.encode(answer, revision)
         assert isinstance(self._peer, t.InitializeParams)
         self._agree(revision, Declared(self._peer.capabilities, result.capabilities))
@@ -262,11 +266,12 @@ class Connection:
             return None
         if call.method == "initialize":
             raise LocalProtocolError("initialize cannot be cancelled; close the channel instead")
-        del self._outgoing[cancel.id]
         params = t.CancelledParams(request_id=cancel.id, reason=cancel.reason)
-        return codec.encode(
+        data = codec.encode(
             Notification("notifications/cancelled", params), self._revision or self.revisions[0]
         )
+        del self._outgoing[cancel.id]
+        return data
 
     def _send_progress(self, progress: Progress) -> bytes | None:
         call = next(
@@ -301,24 +306,22 @@ class Connection:
             return self._receive_malformed(frame, None)
         notes: list[str] = []
         message = jsonrpc.decode(frame, notes)
-        if isinstance(message, Request) and not notes and self._serves(message):
-            # What nearly every frame of a busy server is. Whatever could speak against a request
-            # is looked at step by step in `_receive_request`.
-            self._open_incoming(message, frame, None)
-            return [message]
-        if isinstance(message, jsonrpc.Batch):
-            return self._receive_batch(message, notes, frame)
+        if isinstance(message, Request):
+            gate = self._inbound
+            if (
+                self._state is _READY
+                and not notes
+                and gate is not None
+                and message.method in gate.open
+                and message.id not in self._incoming
+            ):
+                # What nearly every frame of a busy server is. Whatever could speak against a request
+                # is looked at step by step in `_receive_request`.
+                self._open_incoming(message, frame, None)
+                return [message]
+        elif isinstance(message, jsonrpc.Batch):
+            return self._receive_batch(message, frame)
         return self._receive_one(message, notes, frame, None)
-
-    def _serves(self, request: Request) -> bool:
-        """Whether nothing can speak against a request."""
-        gate = self._inbound
-        return (
-            self._state is _READY
-            and gate is not None
-            and request.method in gate.open
-            and request.id not in self._incoming
-        )
 
     def _open_incoming(self, request: Request, frame: bytes, batch: Batch | None) -> None:
         token = None
@@ -355,19 +358,27 @@ class Connection:
         return Forgiven(rule, detail)
 
     def _strictly(
-        self, message: Message | Malformed, deviation: _Deviation, frame: bytes, batch: Batch | None
+        self,
+        message: Message | Malformed,
+        deviation: _Deviation,
+        frame: bytes,
+        batch: Batch | None,
     ) -> Event:
         """In strict mode a deviation costs the message that holds it."""
+        rule, detail = deviation.rule, deviation.detail
         if isinstance(message, Request):
-            self._incoming.pop(message.id, None)
-            return self._refuse(
-                message.id, INVALID_REQUEST, deviation.detail, deviation.rule, frame, batch
-            )
-        id = self._match(message) if isinstance(message, Response | ErrorResponse) else None
-        if id is not None:
-            del self._outgoing[id]
-            return Failed(id, deviation.detail, deviation.rule)
-        return Refused(deviation.detail, jsonrpc.excerpt(frame), deviation.rule)
+            return self._refuse(message.id, INVALID_REQUEST, detail, rule, frame, batch)
+        if isinstance(message, Response | ErrorResponse):
+            id = self._match(message.id)
+            if id is not None:
+                return self._fail(id, detail, rule)
+        return Refused(detail, jsonrpc.excerpt(frame), rule)
+
+    def _fail(self, id: RequestId, error: str, rule: str) -> Failed:
+        """The answer to a call of ours came and is of no use: the call is over."""
+        if self._outgoing.pop(id).method == "initialize":
+            self._state = move(self._state, "server", "initialize refused") or self._state
+        return Failed(id, error, rule)
 
     def _refuse(
         self,
@@ -386,9 +397,9 @@ class Connection:
         return Refused(error, seen, rule, reply)
 
     def _receive_malformed(self, bad: Malformed, batch: Batch | None) -> list[Event]:
-        if bad.answers and bad.id is not None and bad.id in self._outgoing:
-            del self._outgoing[bad.id]
-            return [Failed(bad.id, bad.error.message, "JRPC-08")]
+        id = self._match(bad.id) if bad.answers else None
+        if id is not None:
+            return [self._fail(id, bad.error.message, "JRPC-08")]
         rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"
         if bad.answers or bad.notifies:
             return [Refused(bad.error.message, bad.excerpt, rule)]
@@ -399,37 +410,24 @@ class Connection:
             return [Forgiven("STDIO-04", bad.excerpt)]
         return [self._refuse(bad.id, bad.error.code, bad.error.message, rule, bad.excerpt, batch)]
 
-    def _receive_batch(
-        self, incoming: jsonrpc.Batch, notes: Sequence[str], frame: bytes
-    ) -> list[Event]:
+    def _receive_batch(self, incoming: jsonrpc.Batch, frame: bytes) -> list[Event]:
         events: list[Event] = []
-        legal = self._revision is not None and self._revision.batching
-        if not legal:
-            if self.role == "server" or self.strict:
-                name = self._revision or "before initialize"
-                return [
-                    self._refuse(
-                        None,
-                        INVALID_REQUEST,
-                        f"Invalid request: no batches in {name}",
-                        "BATCH-10",
-                        frame,
-                        None,
-                    )
-                ]
+        batch: Batch | None = None
+        if self._revision is not None and self._revision.batching:
+            batch = Batch()
+        elif self.role == "server" or self.strict:
+            where = f"in revision {self._revision}" if self._revision else "before initialize"
+            error = f"Invalid request: no batches {where}"
+            return [self._refuse(None, INVALID_REQUEST, error, "BATCH-10", frame, None)]
+        else:
             events.append(Forgiven("BATCH-10", jsonrpc.excerpt(frame)))
-        batch = Batch()
-        for message in incoming.messages:
-            events += self._receive_one(message, (), frame, batch)
-        if not self.strict:
-            events += [Forgiven(rule, jsonrpc.excerpt(frame)) for rule in notes]
-        reply = batch.result()
+        for message, notes in incoming.members:
+            events += self._receive_one(message, notes, frame, batch)
+        reply = batch.result() if batch is not None else None
         if reply is not None:
-            for position in reversed(range(len(events))):
-                event = events[position]
-                if isinstance(event, Refused):
-                    events[position] = msgspec.structs.replace(event, reply=reply)
-                    break
+            # Only refusals have been answered so far; the last of them carries the whole answer.
+            last = max(i for i, event in enumerate(events) if isinstance(event, Refused))
+            events[last] = msgspec.structs.replace(events[last], reply=reply)
         return events
 
     def _receive_request(
@@ -441,7 +439,7 @@ class Connection:
             events.append(self._refuse(id, INVALID_REQUEST, error, "JRPC-02", frame, batch))
             return
         if method == "initialize" and self.role == "server":
-            refusal = self._receive_initialize(request, frame, batch)
+            refusal = self._receive_initialize(request, frame, batch, events)
             if refusal is not None:
                 events.append(refusal)
                 return
@@ -454,7 +452,7 @@ class Connection:
             events.append(self._forgive(rule, f"{method} before notifications/initialized"))
         gate = self._inbound
         if gate is not None and method not in gate.open:
-            verdict = gate.judge(method)
+            verdict = gate.judge(method, request=True)
             if not verdict.open:
                 error = f"Method not found: {method}"
                 if verdict.missing:
@@ -468,18 +466,20 @@ class Connection:
         events.append(request)
 
     def _receive_initialize(
-        self, request: Request, frame: bytes, batch: Batch | None
+        self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
     ) -> Refused | None:
         state = move(self._state, "client", "initialize")
         if state is None:
             error = "Invalid request: the session is initialized already"
             return self._refuse(request.id, INVALID_REQUEST, error, "LIFE-02", frame, batch)
+        notes: list[codec.Note] = []
         try:
-            self._peer = codec.decode(request.params, t.InitializeParams, [])
-        except msgspec.ValidationError as error:
-            return self._refuse(
-                request.id, INVALID_PARAMS, f"Invalid params: {error}", "LIFE-02", frame, batch
-            )
+            peer = codec.decode(request.params, t.InitializeParams, notes)
+        except msgspec.ValidationError as problem:
+            error = f"Invalid params: {problem}"
+            return self._refuse(request.id, INVALID_PARAMS, error, "LIFE-02", frame, batch)
+        events += [self._forgive(note.rule, note.detail) for note in notes]
+        self._peer = peer
         self._state = state
         return None
 
@@ -508,7 +508,7 @@ class Connection:
         elif self._inbound is None:
             events.append(notification)
         else:
-            verdict = self._inbound.judge(method)
+            verdict = self._inbound.judge(method, request=False)
             if verdict.row is None and not verdict.unknown:
                 events.append(Stale(f"{method} does not exist in revision {self._revision}"))
                 return
@@ -550,7 +550,7 @@ class Connection:
         events.append(Progress(token, params.progress, params.total, params.message, id))
 
     def _receive_answer(self, answer: Response | ErrorResponse, events: list[Event]) -> None:
-        id = answer.id if answer.id in self._outgoing else self._match(answer)
+        id = answer.id if answer.id in self._outgoing else self._match(answer.id)
         if id is None:
             what = "an answer to nothing that is open"
             if isinstance(answer, ErrorResponse):
@@ -560,18 +560,18 @@ class Connection:
         if id != answer.id:
             events.append(self._forgive("JRPC-07", f"the id {id!r} came back as {answer.id!r}"))
             answer = msgspec.structs.replace(answer, id=id)
-        if self._outgoing.pop(id).method == "initialize":
-            self._receive_initialize_answer(answer, events)
+        if self._outgoing[id].method == "initialize":
+            self._receive_initialize_answer(answer, id, events)
         else:
             events.append(answer)
+        self._outgoing.pop(id, None)
 
-    def _match(self, answer: Response | ErrorResponse) -> RequestId | None:
-        """The id of the call that `answer` belongs to.
+    def _match(self, id: RequestId | None) -> RequestId | None:
+        """The id of the call that an answer with `id` belongs to.
 
-        An integer that comes back as its own decimal string is matched too: no other call of ours can
-        be meant by it.
+        An integer that comes back as its own decimal string is matched too: no other call of ours
+        can be meant by it.
         """
-        id = answer.id
         if id is None or id in self._outgoing:
             return id
         if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
@@ -581,7 +581,7 @@ class Connection:
         return None
 
     def _receive_initialize_answer(
-        self, answer: Response | ErrorResponse, events: list[Event]
+        self, answer: Response | ErrorResponse, id: RequestId, events: list[Event]
     ) -> None:
         if isinstance(answer, ErrorResponse):
             self._state = move(self._state, "server", "initialize refused") or self._state
@@ -591,14 +591,12 @@ class Connection:
         try:
             result = codec.decode(answer.result, t.InitializeResult, notes)
         except msgspec.ValidationError as error:
-            self._state = move(self._state, "server", "initialize refused") or self._state
-            events.append(Failed(answer.id, f"the answer to initialize: {error}", "LIFE-04"))
+            events.append(self._fail(id, f"the answer to initialize: {error}", "LIFE-04"))
             return
         events += [self._forgive(note.rule, note.detail) for note in notes]
         self._peer = result
-        revision = next(
-            (row for row in self.revisions if row.name == result.protocol_version), None
-        )
+        named = result.protocol_version
+        revision = next((row for row in self.revisions if row.name == named), None)
         if revision is None:
             # Whoever opened the session sees that no revision was agreed, and closes (VERS-06).
             self._state = move(self._state, "server", "initialize refused") or self._state

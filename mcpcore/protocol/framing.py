@@ -88,4 +88,4 @@ class LineDecoder:
         error = ErrorObject(
             jsonrpc.INVALID_REQUEST, f"Invalid request: a line of more than {self._max_line} bytes"
         )
-        return Malformed(error, jsonrpc.excerpt(line))
+        return Malformed(error, jsonrpc.excerpt(line[: self._max_line + 1]))

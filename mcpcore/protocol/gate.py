@@ -78,24 +78,27 @@ class Gate:
         self._answering: Role = "server" if sender == "client" else "client"
         self._revision = revision
         self._declared = declared
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[tuple[str, bool], Verdict] = {}
         self.open: set[str] = set()
-        """The methods that were found open so far, for whoever asks often."""
+        """The requests that were found open so far, for whoever asks often."""
 
-    def judge(self, method: str) -> Verdict:
-        verdict = self._verdicts.get(method)
+    def judge(self, method: str, *, request: bool) -> Verdict:
+        """Judge `method` as a request, or as a notification."""
+        verdict = self._verdicts.get((method, request))
         if verdict is None:
-            verdict = self._decide(method)
+            verdict = self._decide(method, request=request)
             # A peer may make up methods without end; only those of the tables are remembered.
             if not verdict.unknown:
-                self._verdicts[method] = verdict
-                if verdict.open:
+                self._verdicts[method, request] = verdict
+                if verdict.open and request:
                     self.open.add(method)
         return verdict
 
-    def _decide(self, method: str) -> Verdict:
+    def _decide(self, method: str, *, request: bool) -> Verdict:
         row = method_row(method, self._sender, self._revision)
         if row is None:
             return Verdict(unknown=not is_known(method))
+        if row.is_request is not request:
+            return Verdict()
         missing = self._declared.has(row, answering=self._answering)
         return Verdict(row, missing=missing, open=missing is None)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import trio
 
-from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.errors import RequestFailed, ResourceNotFound, ToolError
 from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcpcore.runtime import single
 from mcpcore.server.context import Context
@@ -40,6 +40,8 @@ async def call_with_strings(
         if isinstance(cause, ToolError):
             # Only a tool's result has room for it; elsewhere it is an error with the same words.
             raise RequestFailed(INTERNAL_ERROR, str(cause)) from error
+        if isinstance(cause, ResourceNotFound):
+            raise cause from None
         raise
     finally:
         context.finish()

@@ -17,7 +17,7 @@ from mcpcore.runtime import Limits, Timeouts
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
 from mcpcore.server.resources import RegisteredResource, ResourceOptions
-from mcpcore.server.session import Around, Session
+from mcpcore.server.session import Around, AroundSession, Session
 from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
@@ -216,7 +216,9 @@ class Server:
         """
 
         def register(function: F) -> F:
-            self.completions.add(f"{of} {argument}", RegisteredCompletion(function))
+            completion = RegisteredCompletion(function)
+            self.completions.add(f"{of} {argument}", completion)
+            self._uses_context |= completion.signature.context is not None
             return function
 
         return register
@@ -224,6 +226,8 @@ class Server:
     def around(self, function: Around) -> Around:
         """Put a function around every request: `async def f(proceed, ctx, request)`, which gives
         `await proceed()` or something else, or raises. The first registered is the outermost.
+
+        It sees the requests of connections that begin after it was registered.
         """
         self.middleware.append(function)
         return function
@@ -257,7 +261,7 @@ class Server:
             for resource in (*self.resources.items, *self.templates.items)
         )
         return t.ServerCapabilities(
-            logging={} if self._uses_context else None,
+            logging={} if self._uses_context or self.middleware else None,
             completions={} if self.completions else None,
             prompts=self._list_capability("prompts", has=bool(self.prompts)),
             resources=t.ResourcesCapability(subscribe=subscribable, list_changed=True)
@@ -272,7 +276,8 @@ class Server:
     async def serve(self, channel: Channel) -> None:
         """Serve one client on `channel` until it ends. Enters and leaves the lifespan."""
         async with self._lifespan() as state:
-            await self.serve_session(Session(self, channel, state))
+            make = AroundSession if self.middleware else Session
+            await self.serve_session(make(self, channel, state))
 
     async def serve_session(self, session: Session) -> None:
         """Run a session that was made for this server."""

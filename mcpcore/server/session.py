@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ from msgspec import Raw
 
 from mcpcore import codec
 from mcpcore import types as t
-from mcpcore.errors import LocalProtocolError, McpError, RequestFailed
+from mcpcore.errors import McpError, RequestFailed, ResourceNotFound
 from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification, Request
 from mcpcore.protocol import paging
 from mcpcore.protocol.connection import Connection
@@ -98,9 +99,9 @@ class Session(Handler):
         self.forgiven: Counter[str] = Counter()
         self._offer = offer
         self._state = state
-        self._middleware = offer.middleware
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
+        self._told = t.ServerCapabilities()
         self._subscriptions: set[str] = set()
         self._changed: set[Kind] = set()
         self._token = trio.lowlevel.current_trio_token()
@@ -108,26 +109,10 @@ class Session(Handler):
     # Requests.
 
     def begin(self, request: Request) -> Any:
-        if self._middleware:
-            return Later(self._through_middleware, (request,))
-        return self._begin(request)
-
-    def _begin(self, request: Request) -> Any:
         method = _METHODS.get(request.method)
         if method is None:
             raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return method(self, request)
-
-    async def _through_middleware(self, request: Request) -> Any:
-        async def proceed() -> Any:
-            work = self._begin(request)
-            return await work.function(*work.arguments) if isinstance(work, Later) else work
-
-        meta = _read(request, _OnlyMeta).meta
-        for around in reversed(self._middleware):
-            context = self._context(request, meta)
-            proceed = _Step(around, proceed, context, request)
-        return await proceed()
 
     def _context(
         self, request: Request, meta: dict[str, Any] | None, *, asks: bool = False
@@ -163,7 +148,7 @@ class Session(Handler):
             call = _decode_tool_call(request.params)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             call = _read(request, _ToolCall)
-        tool = self._offer.tools.get(call.name)
+        tool = self._offer.tools.by_key.get(call.name)
         if tool is None:
             raise RequestFailed(INVALID_PARAMS, f"Unknown tool: {call.name}")
         context = None
@@ -176,11 +161,12 @@ class Session(Handler):
     def _initialize(self, request: Request) -> t.InitializeResult:
         params = self.connection.peer
         assert isinstance(params, t.InitializeParams)
+        self._told = self._offer.capabilities()
         ours = [str(row) for row in self.connection.revisions]
         wanted = params.protocol_version
         return t.InitializeResult(
             protocol_version=wanted if wanted in ours else ours[0],
-            capabilities=self._offer.capabilities(),
+            capabilities=self._told,
             server_info=self._offer.info,
             instructions=self._offer.instructions,
         )
@@ -228,15 +214,26 @@ class Session(Handler):
                 raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
             if values is not None:
                 return template, values
+        raise self._not_found(uri)
+
+    def _not_found(self, uri: str) -> RequestFailed:
         assert self.connection.revision is not None
         code = self.connection.revision.resource_not_found
-        raise RequestFailed(code, "Resource not found", {"uri": uri})
+        return RequestFailed(code, "Resource not found", {"uri": uri})
 
     def _read_resource(self, request: Request) -> Later:
         params = _read(request, t.ReadResourceParams)
         resource, values = self._find_resource(params.uri)
         context = self._context(request, params.meta, asks=resource.asks)
-        return Later(resource.read, (params.uri, values, context))
+        return Later(self._read_found, (resource, params.uri, values, context))
+
+    async def _read_found(
+        self, resource: RegisteredResource, uri: str, values: dict[str, str], context: Context[Any]
+    ) -> t.ReadResourceResult:
+        try:
+            return await resource.read(uri, values, context)
+        except ResourceNotFound:
+            raise self._not_found(uri) from None
 
     def _subscribe(self, request: Request) -> t.EmptyResult:
         uri = _read(request, t.ResourceParams).uri
@@ -307,7 +304,8 @@ class Session(Handler):
         return await self.runtime.request(method, params, seconds=self.runtime.timeouts.question)
 
     def _log(self, level: str, data: Any, name: str | None) -> None:
-        if t.LOGGING_LEVELS.index(level) >= self._level:
+        # A client that was not told of logging gets none: a function that logs may have come later.
+        if self._told.logging is not None and t.LOGGING_LEVELS.index(level) >= self._level:
             params = t.LoggingMessageParams(level=level, data=data, logger=name)
             self.runtime.send(Notification("notifications/message", params))
 
@@ -323,8 +321,7 @@ class Session(Handler):
         self._changed.add(kind)
 
     def _declared(self, kind: Kind) -> bool:
-        declared = self._offer.capabilities()
-        return getattr(declared, kind) is not None
+        return getattr(self._told, kind) is not None
 
     async def _tell_changes(self) -> None:
         await trio.sleep(DEBOUNCE)
@@ -332,7 +329,7 @@ class Session(Handler):
         for kind in sorted(kinds):
             try:
                 await self.runtime.notify(Notification(_CHANGED[kind]))
-            except LocalProtocolError as error:
+            except McpError as error:
                 logger.debug("not told: %s", error)
 
     def resource_updated(self, uri: str) -> None:
@@ -349,17 +346,22 @@ class Session(Handler):
                 logger.debug("not told: %s", error)
 
 
-class _Step:
-    """One middleware around what comes after it."""
+class AroundSession(Session):
+    """A session whose requests go through the server's middleware."""
 
-    def __init__(
-        self, around: Around, proceed: Proceed, context: Context[Any], request: Request
-    ) -> None:
-        self._around = around
-        self._arguments = (proceed, context, request)
+    def begin(self, request: Request) -> Any:
+        return Later(self._through_middleware, (request,))
 
-    async def __call__(self) -> Any:
-        return await self._around(*self._arguments)
+    async def _through_middleware(self, request: Request) -> Any:
+        async def proceed() -> Any:
+            work = Session.begin(self, request)
+            return await work.function(*work.arguments) if isinstance(work, Later) else work
+
+        step: Proceed = proceed
+        context = self._context(request, _read(request, _OnlyMeta).meta)
+        for around in reversed(self._offer.middleware):
+            step = partial(around, step, context, request)
+        return await step()
 
 
 def _read(request: Request, type: type[Any]) -> Any:

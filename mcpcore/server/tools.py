@@ -67,6 +67,7 @@ class RegisteredTool:
             output = output_of(signature.returns, structured=options.structured)
         self._convert = output.convert
         self._output_check = _check(self.name, options.output_schema)
+        self._result = self._convert if self._output_check is None else self._checked_result
         self._input_check = _check(self.name, options.input_schema)
         if self._input_check is not None and len(signature.names) != 1:
             raise TypeError(
@@ -89,6 +90,9 @@ class RegisteredTool:
             return self._result(self.signature.function(**self._keywords(arguments, context)))
         except (Exception, SystemExit) as error:
             return self._failed(error)
+        finally:
+            if context is not None:
+                context.finish()
 
     async def call(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
         """Call the tool: an async function here, a plain one in a thread, which a cancellation leaves
@@ -144,18 +148,21 @@ class RegisteredTool:
             raise ToolError(f"Invalid arguments: {problem}")
         return values
 
-    def _result(self, value: Any) -> t.CallToolResult:
+    def _checked_result(self, value: Any) -> t.CallToolResult:
+        """The result of a tool with an output schema of its own."""
         result = self._convert(value)
-        if self._output_check is not None and not result.is_error:
-            structured = result.structured_content
-            if structured is UNSET:
-                if not isinstance(value, dict):
-                    raise ToolError("the tool promises structured content and returned none")
-                structured = value
-                result = msgspec.structs.replace(result, structured_content=value)
-            problem = self._output_check.problem(structured)
-            if problem is not None:
-                raise ToolError(f"the tool returned something else than it promises: {problem}")
+        if result.is_error:
+            return result
+        structured = result.structured_content
+        if structured is UNSET:
+            if not isinstance(value, dict):
+                raise ToolError("the tool promises structured content and returned none")
+            structured = value
+            result = msgspec.structs.replace(result, structured_content=value)
+        assert self._output_check is not None
+        problem = self._output_check.problem(structured)
+        if problem is not None:
+            raise ToolError(f"the tool returned something else than it promises: {problem}")
         return result
 
     def _failed(self, error: BaseException) -> t.CallToolResult:

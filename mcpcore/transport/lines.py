@@ -9,17 +9,22 @@ stream, a thread) is left to that task alone.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Callable
 
 import trio
 
 from mcpcore.errors import ConnectionLost
-from mcpcore.protocol.framing import MAX_LINE, NEED_DATA, Frame, LineDecoder, NeedData
+from mcpcore.protocol.framing import MAX_LINE, Frame, LineDecoder, NeedData
 from mcpcore.transport.channel import HIGH_WATER, Channel
 
 READ_SIZE = 256 * 1024
 """Bytes asked for in one read: four times a pipe's usual capacity."""
+
+LAST_READ = 0.1
+"""Seconds for reading what arrived before writing broke: it is there already."""
 
 FLUSH_TIME = 0.5
 """Seconds that `aclose` gives to what is still queued."""
@@ -44,6 +49,7 @@ class LineChannel(Channel):
         self._sink = sink
         self._read_from = _descriptor(source)
         self._write_to = _descriptor(sink)
+        self._reading = trio.CancelScope()
         self._decoder = LineDecoder(max_line)
         self._high_water = high_water
         self._flush_time = flush_time
@@ -51,6 +57,7 @@ class LineChannel(Channel):
         self._queued = 0
         self._writing = False
         self._ended = False
+        self._closed = False
         self._lost: ConnectionLost | None = None
         self._work = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
@@ -74,10 +81,11 @@ class LineChannel(Channel):
 
     def _write_through(self) -> None:
         """Hand the kernel what it takes now; leave the rest to the writing task."""
+        assert self._write_to is not None
         data = b"".join(self._queue)
         self._queue.clear()
         try:
-            written = os.write(self._write_to, data)  # type: ignore[arg-type]
+            written = os.write(self._write_to(), data)
         except BlockingIOError:
             written = 0
         except OSError as error:
@@ -87,6 +95,15 @@ class LineChannel(Channel):
         if self._queued:
             self._queue.append(data[written:])
             self._work.unpark()
+        else:
+            self._flushed.unpark_all()
+        if self._room and not self.crowded:
+            self._room.unpark_all()
+
+    @property
+    def broken(self) -> bool:
+        """Whether writing failed."""
+        return self._lost is not None and not self._closed
 
     @property
     def crowded(self) -> bool:
@@ -127,41 +144,64 @@ class LineChannel(Channel):
     async def receive(self) -> list[Frame]:
         frames: list[Frame] = []
         while not frames:
-            if self._lost is not None:
-                raise self._lost.again()
             if self._ended:
                 # The other direction may still be open: a server answers what it was asked before
                 # the end of its input.
-                raise ConnectionLost("the peer closed the connection")
-            data = await self._read()
-            decoder = self._decoder
-            if data:
-                decoder.receive_data(data)
-                frame = decoder.next_message()
-                while not isinstance(frame, NeedData):
-                    frames.append(frame)
-                    frame = decoder.next_message()
+                raise (
+                    self._lost.again()
+                    if self._lost
+                    else ConnectionLost("the peer closed the connection")
+                )
+            if self._lost is None:
+                data = await self._read()
             else:
-                self._ended = True
-                last = decoder.end()
-                if last is not NEED_DATA:
-                    frames.append(last)  # type: ignore[arg-type]
+                data = await self._read_rest()
+            self._take(data, frames)
         return frames
 
-    async def _read(self) -> bytes:
-        """One read; nothing at the end of the input, also when the other side broke off."""
+    def _take(self, data: bytes | None, frames: list[Frame]) -> None:
+        """Cut what was read into frames: nothing at all marks the end, None that reading was broken off."""
+        decoder = self._decoder
+        if data is None:
+            return
+        if data:
+            decoder.receive_data(data)
+            frame = decoder.next_message()
+            while not isinstance(frame, NeedData):
+                frames.append(frame)
+                frame = decoder.next_message()
+        else:
+            self._ended = True
+            last = decoder.end()
+            if not isinstance(last, NeedData):
+                frames.append(last)
+
+    async def _read(self) -> bytes | None:
+        """One read. Empty at the end of the input, also when the other side broke off; None if this
+        channel ended meanwhile.
+        """
         try:
-            if self._read_from is None:
-                return bytes(await self._source.receive_some(READ_SIZE))
-            while True:
-                # Waiting first makes each read one turn of the loop, and every one a checkpoint.
-                await trio.lowlevel.wait_readable(self._read_from)
-                try:
-                    return os.read(self._read_from, READ_SIZE)
-                except BlockingIOError:
-                    continue
-        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            with trio.CancelScope() as self._reading:
+                if self._read_from is None:
+                    return bytes(await self._source.receive_some(READ_SIZE))
+                while True:
+                    # Waiting first makes each read one turn of the loop, and every one a checkpoint.
+                    descriptor = self._read_from()
+                    await trio.lowlevel.wait_readable(descriptor)
+                    with contextlib.suppress(BlockingIOError):
+                        return os.read(descriptor, READ_SIZE)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError, ValueError):
             return b""
+        return None
+
+    async def _read_rest(self) -> bytes:
+        """After the channel broke: what had arrived before, which must not be lost with it."""
+        if self._closed:
+            return b""
+        data = None
+        with trio.move_on_after(LAST_READ):
+            data = await self._read()
+        return data or b""
 
     # The end.
 
@@ -174,6 +214,7 @@ class LineChannel(Channel):
             self._work.unpark_all()
             self._room.unpark_all()
             self._flushed.unpark_all()
+            self._reading.cancel()
         return self._lost.again()
 
     def _break(self, error: Exception) -> None:
@@ -192,6 +233,7 @@ class LineChannel(Channel):
     async def aclose(self) -> None:
         with trio.CancelScope(shield=True):
             await self.flush()
+            self._closed = True
             self.lost("this side closed the connection")
             await trio.aclose_forcefully(self._sink)
             # The same stream may be both; closing it twice does no harm.
@@ -214,10 +256,12 @@ def open_stream(
     return LineChannel(source, sink, max_line=max_line)
 
 
-def _descriptor(stream: object) -> int | None:
-    """The descriptor of a stream that can be read and written without waiting; None if there is none."""
+def _descriptor(stream: object) -> Callable[[], int] | None:
+    """What gives the descriptor of a stream that can be read and written without waiting; None if it
+    has none. It is asked each time: a number of a stream that was closed may be somebody else's.
+    """
     if isinstance(stream, trio.SocketStream):
-        return stream.socket.fileno()
+        return stream.socket.fileno
     if os.name == "posix" and isinstance(stream, trio.lowlevel.FdStream):
-        return stream.fileno()
+        return stream.fileno
     return None

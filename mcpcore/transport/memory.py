@@ -15,6 +15,10 @@ from mcpcore.protocol.framing import Frame
 from mcpcore.transport.channel import HIGH_WATER, Channel
 
 
+CLOSE_GRACE = 2.0
+"""Seconds that a server in this process has to finish after its client closed."""
+
+
 class MemoryChannel(Channel):
     """One end; made by `memory_channels`."""
 
@@ -24,6 +28,9 @@ class MemoryChannel(Channel):
         self._inbox: deque[bytes] = deque()
         self._waiting = 0
         self._lost: ConnectionLost | None = None
+        self.served: trio.Event | None = None
+        """Set by whoever serves the other end in this process, when it is done; `aclose` then waits
+        for it, at most `CLOSE_GRACE`."""
         self._arrived = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
 
@@ -62,6 +69,9 @@ class MemoryChannel(Channel):
     async def aclose(self) -> None:
         self._end("this side closed the connection")
         self._peer._end("the peer closed the connection")
+        if self.served is not None:
+            with trio.move_on_after(CLOSE_GRACE, shield=True):
+                await self.served.wait()
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _end(self, reason: str) -> None:

@@ -165,7 +165,9 @@ class ProcessChannel(Channel):
         status = self._process.returncode
         if self._closed:
             return end
-        if status is None:
+        if status is None and self._lines.broken:
+            reason = "the server stopped reading its stdin but goes on running"
+        elif status is None:
             reason = "the server closed its stdout but goes on running"
         elif status < 0:
             with contextlib.suppress(ValueError):

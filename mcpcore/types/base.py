@@ -41,8 +41,8 @@ class Result(
     @property
     def raw(self) -> bytes | None:
         """The bytes this result was decoded from, unknown members included; None if it was made here."""
-        raw: bytes | None = self.__dict__.get("raw")
-        return raw
+        raw = self.__dict__.get("raw")
+        return None if raw is None else bytes(raw)
 
 
 class CacheableResult(Result, frozen=True, kw_only=True):

@@ -1,0 +1,144 @@
+"""What is printed and where: results on stdout, everything else on stderr.
+
+JSON leaves as the bytes that came. Text for people is shown with its control characters escaped:
+what a server sends must not be able to move the cursor or rewrite what stands on the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from typing import IO, NoReturn
+
+import click
+import msgspec
+
+from mcpcore import types as t
+from mcpcore.client import ForgivenReport
+from mcpcore.errors import ConnectionLost, McpError, RequestFailed, RequestTimeout
+from mcpcore.protocol.events import Progress
+from mcpcore.rules import RULES
+
+# The exit codes.
+OK = 0
+TOOL_ERROR = 1
+USAGE = 2
+PROTOCOL = 3
+CONNECTION = 4
+DEFECT = 70
+"""Something failed inside mcpcore itself: `EX_SOFTWARE` of sysexits.h."""
+INTERRUPTED = 130
+"""As a shell reports a program that SIGINT ended: 128 and the number of the signal."""
+
+# The C0 and C1 controls but for tab and line feed, and the marks that turn the direction of text.
+_UNSEEN = [
+    *range(9),
+    *range(11, 32),
+    *range(127, 160),
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+]
+_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _UNSEEN}
+
+
+def visible(text: str) -> str:
+    """`text` with nothing in it that a terminal would obey."""
+    return text.translate(_ESCAPES)
+
+
+def say(line: str) -> None:
+    """Tell something that is no result."""
+    _write(line, sys.stderr)
+
+
+def show(text: str) -> None:
+    """Print a result for people."""
+    _write(visible(text), sys.stdout)
+
+
+def show_json(data: bytes) -> None:
+    """Print a result for programs, digit for digit, on one line."""
+    try:
+        click.echo(data.replace(b"\n", b" "))
+    except OSError as error:
+        _output_failed(error)
+
+
+def _write(text: str, stream: IO[str]) -> None:
+    # Whatever the encoding of the stream is, a character that it lacks is no reason to fail.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    printable = text.encode(encoding, "backslashreplace").decode(encoding)
+    try:
+        click.echo(printable, err=stream is sys.stderr)
+    except OSError as error:
+        if stream is sys.stdout:
+            _output_failed(error)
+
+
+def _output_failed(error: OSError) -> NoReturn:
+    """Nobody reads the result any more, or there is no room for it. Not the tool's error."""
+    # What sits in the buffer is tried again at exit, and must not fail again.
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    say(f"error: the result cannot be written: {error.strerror or error}")
+    raise click.exceptions.Exit(CONNECTION) from None
+
+
+# What is said on stderr.
+
+
+def say_error(error: McpError) -> int:
+    """Tell in one line what went wrong; give the exit code for it."""
+    if isinstance(error, ConnectionLost):
+        # What the server wrote to its stderr has been shown already.
+        text = error.reason
+    elif isinstance(error, RequestFailed) and error.data is not None:
+        text = f"{error}; data: {msgspec.json.encode(error.data).decode()}"
+    else:
+        text = str(error)
+    say(f"error: {visible(_one_line(text))}")
+    return CONNECTION if isinstance(error, ConnectionLost | RequestTimeout) else PROTOCOL
+
+
+def say_progress(progress: Progress) -> None:
+    total = "" if progress.total is None else f"/{progress.total:g}"
+    message = f" {progress.message}" if progress.message else ""
+    say(visible(_one_line(f"progress: {progress.progress:g}{total}{message}")))
+
+
+def say_log(message: t.LoggingMessageParams) -> None:
+    origin = f" ({message.logger})" if message.logger else ""
+    data = message.data
+    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    say(visible(_one_line(f"log: {message.level}{origin}: {text}")))
+
+
+def say_forgiven(report: ForgivenReport) -> None:
+    """Tell what the server got wrong and was forgiven."""
+    seen = {forgiven.rule: forgiven.detail for forgiven in report.recent}
+    for rule, times in sorted(report.counts.items()):
+        detail = f" Last seen: {seen[rule]}" if rule in seen else ""
+        line = f"forgiven: {rule}, {times} times: {RULES[rule].sentence}{detail}"
+        say(visible(_one_line(line)))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class _SayRecords(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # What was forgiven is told at the end, by `say_forgiven`.
+        if record.module != "forgiven":
+            say(f"{record.levelname.lower()}: {visible(_one_line(record.getMessage()))}")
+
+
+def say_warnings() -> None:
+    """Show what the library logs from warnings up, each in a line."""
+    logger = logging.getLogger("mcpcore")
+    logger.handlers = [_SayRecords(logging.WARNING)]
+    logger.propagate = False

@@ -1,0 +1,79 @@
+"""`mcpcore serve`: find the server in a file, and run it on stdin and stdout."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from mcpcore.server import Server
+from mcpcore.server.stdio import run_stdio
+from mcpcore.transport import claim_stdio
+
+
+@click.command("serve", epilog="\b\nmcpcore serve server.py")
+@click.argument("target", metavar="FILE[:NAME]")
+def serve_command(target: str) -> None:
+    """Serve the `Server` in FILE on stdin and stdout; NAME says which, if there are several.
+
+    What the file prints goes to stderr. A call of `server.run()` in it belongs below
+    `if __name__ == "__main__":`.
+    """
+    path, name = _split(target)
+    if not path.is_file():
+        raise click.UsageError(f"There is no file {str(path)!r}.")
+    # Before the file runs: not even what it prints while it is loaded may reach the client.
+    channel = claim_stdio()
+    run_stdio(find_server(load(path), name), channel)
+
+
+def _split(target: str) -> tuple[Path, str | None]:
+    """The file and the name. A colon may be part of the file's name, too."""
+    path, colon, name = target.rpartition(":")
+    if colon and name.isidentifier() and not Path(target).is_file():
+        return Path(path), name
+    return Path(target), None
+
+
+def load(path: Path) -> ModuleType:
+    """Run the file as a module whose neighbours can be imported. Raises `click.UsageError`."""
+    # Not the file's own name: a server in json.py must not take the place of the real json.
+    name = f"served_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.absolute())
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{str(path)!r} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.absolute().parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        raise click.UsageError(
+            f"{str(path)!r} cannot be loaded: {type(error).__name__}: {error}."
+        ) from None
+    return module
+
+
+def find_server(module: ModuleType, name: str | None) -> Server:
+    """The server called `name`, or the only one. Raises `click.UsageError`."""
+    # One server under two names is one.
+    servers = {
+        id(value): (key, value) for key, value in vars(module).items() if isinstance(value, Server)
+    }
+    if name is not None:
+        value = getattr(module, name, None)
+        if isinstance(value, Server):
+            return value
+        found = f"{name!r} is a {type(value).__name__}" if value is not None else f"no {name!r}"
+        raise click.UsageError(f"There is {found} in the file, and no mcpcore.Server.")
+    if len(servers) > 1:
+        names = ", ".join(key for key, _ in servers.values())
+        raise click.UsageError(f"The file has several servers: {names}. Say FILE:NAME.")
+    if not servers:
+        raise click.UsageError("The file has no mcpcore.Server at its top level.")
+    return next(iter(servers.values()))[1]

@@ -1,0 +1,63 @@
+"""A channel that lets somebody watch.
+
+What crosses another channel is shown as it crosses, and passed on unchanged: for `mcpcore tour`,
+for transcripts, and for finding out what a peer really said.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+from mcpcore.protocol.framing import Frame
+from mcpcore.transport.channel import Channel
+
+logger = logging.getLogger("mcpcore.transport")
+
+Direction = Literal["sent", "received"]
+"""As seen from the side that holds the channel."""
+
+
+class TapChannel(Channel):
+    """Wraps `channel` and calls `on_frame(direction, data)` for every whole message.
+
+    A sent message is shown once the channel took it, a received one before it is handed on, each
+    without its line end. What stands in place of a message that could not be read whole is handed
+    on and not shown. An exception of `on_frame` is logged and changes nothing.
+    """
+
+    def __init__(self, channel: Channel, on_frame: Callable[[Direction, bytes], object]) -> None:
+        self._channel = channel
+        self._on_frame = on_frame
+
+    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+        self._channel.send_nowait(*messages, linger=linger)
+        for message in messages:
+            self._show("sent", message)
+
+    async def wait_for_room(self) -> None:
+        await self._channel.wait_for_room()
+
+    @property
+    def crowded(self) -> bool:
+        return self._channel.crowded
+
+    async def receive(self) -> list[Frame]:
+        frames = await self._channel.receive()
+        for frame in frames:
+            if isinstance(frame, bytes):
+                self._show("received", frame)
+        return frames
+
+    async def run(self) -> None:
+        await self._channel.run()
+
+    async def aclose(self) -> None:
+        await self._channel.aclose()
+
+    def _show(self, direction: Direction, data: bytes) -> None:
+        try:
+            self._on_frame(direction, data)
+        except Exception:
+            logger.exception("the function that watches the channel raised")
