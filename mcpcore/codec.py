@@ -105,13 +105,14 @@ def _wrap_unknown_content(value: dict[str, Any]) -> None:
 def _wrapped(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
+    inner = dict(block)
     if isinstance(block.get("content"), list):
-        _wrap_unknown_content(block)
+        _wrap_unknown_content(inner)
     try:
-        msgspec.convert(block, t.ContentBlock)
+        msgspec.convert(inner, t.ContentBlock)
     except msgspec.ValidationError:
         return {"type": t.UNKNOWN_TAG, "raw": block}
-    return block
+    return inner
 
 
 _LISTS = {

@@ -229,7 +229,8 @@ def _broken(data: bytes) -> Malformed:
     except msgspec.ValidationError:
         return _invalid("a message must be an object", data)
     except (msgspec.DecodeError, RecursionError) as error:
-        return _unparsable(data, error)
+        mended = mend_surrogates(data)
+        return _unparsable(data, error) if mended is None else _broken(mended)
     id = _readable_id(seen.id)
     if seen.method is UNSET:
         answers = seen.result is not UNSET or seen.error is not UNSET

@@ -42,16 +42,14 @@ class SchemaCheck:
             dialect = schema.get("$schema")
             kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
             known = str(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA.get("id", ""))
-            if dialect is not None and str(dialect).rstrip("#") != known.rstrip("#"):
-                raise UnusableSchema(f"unknown dialect {dialect!r}")
             kind.check_schema(schema)
             self._validator = kind(schema, registry=referencing.Registry())
         except jsonschema.SchemaError as error:
             raise UnusableSchema(f"not a valid schema: {error.message}") from None
-        except UnusableSchema:
-            raise
         except Exception as error:
             raise UnusableSchema(f"not a usable schema: {error}") from error
+        if dialect is not None and str(dialect).rstrip("#") != known.rstrip("#"):
+            raise UnusableSchema(f"unknown dialect {dialect!r}")
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with `value`, with its JSON path; None if nothing is. Raises `UnusableSchema`."""

@@ -14,7 +14,6 @@ from mcpcore.errors import ConnectionLost
 from mcpcore.protocol.framing import Frame
 from mcpcore.transport.channel import HIGH_WATER, Channel
 
-
 CLOSE_GRACE = 2.0
 """Seconds that a server in this process has to finish after its client closed."""
 
