@@ -294,6 +294,21 @@ def _make_plan(struct: type[msgspec.Struct], revision: Revision) -> Plan:
     return plan
 
 
+def fit_capabilities(
+    capabilities: t.ClientCapabilities, revision: Revision
+) -> t.ClientCapabilities:
+    """What a client's capabilities mean in `revision`.
+
+    Elicitation by URL alone means none in a revision without modes, where what is left of it would
+    read as elicitation by form.
+    """
+    fitted: t.ClientCapabilities = fit(capabilities, revision)
+    before, after = capabilities.elicitation, fitted.elicitation
+    if before is not None and after is not None and after.forms and not before.forms:
+        return msgspec.structs.replace(fitted, elicitation=None)
+    return fitted
+
+
 def _alone(content: list[Any], revision: Revision) -> Any:
     """Sampling: one block is written without a list, in every revision."""
     if len(content) == 1:

@@ -87,6 +87,7 @@ RULES: dict[str, Rule] = {
             "SHOULD",
             "What goes wrong inside a tool is told in its result, with isError.",
         ),
+        Rule("TOOL-23", "MUST", "A tool with an output schema gives structured content."),
         Rule("TOOL-24", "SHOULD", "Structured content conforms to the tool's output schema."),
         Rule("RES-04", "schema", "resources/read answers with contents, each text or blob."),
         Rule("PROMPT-04", "schema", "prompts/get answers with messages."),

@@ -223,8 +223,16 @@ class Runtime:
         """End the connection; return when the channel is closed. Bounded, idempotent, legal anywhere."""
         self._closing = True
         self._pump_scope.cancel()
-        with trio.CancelScope(shield=True):
-            await self.closed.wait()
+        interrupt: KeyboardInterrupt | None = None
+        while not self.closed.is_set():
+            # A second Ctrl-C must not leave a child process behind; closing is bounded anyway.
+            try:
+                with trio.CancelScope(shield=True):
+                    await self.closed.wait()
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     @trio.lowlevel.enable_ki_protection
     async def _pump(self) -> None:

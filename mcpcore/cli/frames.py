@@ -6,6 +6,7 @@ requests of both sides are remembered by their ids.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -38,10 +39,12 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Story:
-    """Tells each frame of a session in the order in which they cross."""
+    """Tells each frame of a session in the order in which they cross. `asked` counts requests."""
 
     def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
         self._requests: dict[tuple[Direction, str], str] = {}
+        self._cancelled: set[tuple[Direction, str]] = set()
 
     def tell(self, direction: Direction, data: bytes) -> Told:
         try:
@@ -54,11 +57,18 @@ class Story:
             params = message.get("params")
             members = params if isinstance(params, dict) else {}
             if "id" not in message:
+                if method == "notifications/cancelled":
+                    self._cancelled.add((direction, repr(members.get("requestId"))))
                 return _notification(method)
+            self.asked[method] += 1
             self._requests[direction, repr(message["id"])] = method
             return _request(method, members)
-        other: Direction = "sent" if direction == "received" else "received"
-        return _answer(self._requests.get((other, repr(message.get("id")))), message)
+        # By value and type: 1 and "1" are two ids.
+        asker: Direction = "sent" if direction == "received" else "received"
+        key = asker, repr(message.get("id"))
+        if key in self._cancelled:
+            return Told("an answer to a cancelled request", RULES["CANC-06"], broken=True)
+        return _answer(self._requests.get(key), message)
 
 
 def _request(method: str, params: dict[str, Any]) -> Told:

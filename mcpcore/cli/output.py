@@ -40,11 +40,11 @@ _UNSEEN = [
     *range(0x202A, 0x202F),
     *range(0x2066, 0x206A),
 ]
-_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _UNSEEN}
+_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN}
 
 
 def visible(text: str) -> str:
-    """`text` with nothing in it that a terminal would obey."""
+    """`text` with nothing in it that a terminal would obey. What was JSON still is."""
     return text.translate(_ESCAPES)
 
 
@@ -53,9 +53,14 @@ def say(line: str) -> None:
     _write(line, sys.stderr)
 
 
+def write(text: str) -> None:
+    """Print to stdout as it is. Raises `click.exceptions.Exit` if that fails."""
+    _write(text, sys.stdout)
+
+
 def show(text: str) -> None:
     """Print a result for people."""
-    _write(visible(text), sys.stdout)
+    write(visible(text))
 
 
 def show_json(data: bytes) -> None:

@@ -7,21 +7,28 @@ shows what crosses, and each step checks that what should happen did.
 from __future__ import annotations
 
 import importlib.resources
+import io
 import shlex
 import sys
+import textwrap
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 import trio
 from rich.console import Console
 from rich.text import Text
 
-from mcpcore.cli.frames import Story
-from mcpcore.cli.output import PROTOCOL, say, say_warnings, visible
+from mcpcore.cli import describe
+from mcpcore.cli.frames import Story, Told
+from mcpcore.cli.output import (
+    PROTOCOL,
+    TOOL_ERROR,
+    say,
+    say_warnings,
+    visible,
+    write,
+)
 from mcpcore.cli.running import run
 from mcpcore.client import Client, connect
 from mcpcore.protocol.events import Progress
@@ -29,6 +36,7 @@ from mcpcore.rules import RULES
 from mcpcore.runtime import Timeouts
 from mcpcore.transport import StdioServer, start_server
 from mcpcore.transport.tap import Direction, TapChannel
+from mcpcore.types import CallToolResult
 
 PATIENCE = 30.0
 """Seconds for each answer: plenty on a slow machine, and the tour still ends."""
@@ -37,4 +45,257 @@ ARROWS = {"sent": ("-->", "cyan"), "received": ("<--", "green")}
 
 
 class Unexpected(Exception):
-    """The session went on, but not as a step of the tour says it goes."""
+    """The session works, but not as a step of the tour says. `code` is the exit code for it."""
+
+    def __init__(self, message: str, code: int = PROTOCOL) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Tour:
+    """Prints the steps and the frames. With `full` no frame is cut to the width of the screen."""
+
+    def __init__(self, *, full: bool) -> None:
+        self.story = Story()
+        self.frames = 0
+        self.broken: list[Told] = []
+        self._full = full
+        # Rich decides on colours and widths; printing is for `write`, which deals with its failure.
+        self._styled = io.StringIO()
+        self._console = Console(
+            file=self._styled,
+            force_terminal=sys.stdout.isatty(),
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+        self._steps = 0
+        self._output_failed: click.exceptions.Exit | None = None
+
+    def step(self, title: str, text: str) -> None:
+        if self._output_failed is not None:
+            raise self._output_failed
+        self._steps += 1
+        self._print(Text(f"\n{self._steps}. {title}", style="bold"))
+        self._print(Text(self._filled(text, "   ")))
+        self._print(Text())
+
+    def frame(self, direction: Direction, data: bytes) -> None:
+        """Show a frame that crosses, and what it is."""
+        told = self.story.tell(direction, data)
+        self.frames += 1
+        arrow, style = ARROWS[direction]
+        line = Text(f"{arrow} {visible(data.decode('utf-8', 'backslashreplace'))}", style=style)
+        if not self._full:
+            line.truncate(self._console.width, overflow="ellipsis")
+        self._print(line)
+        if told.broken:
+            self.broken.append(told)
+        self._explain(told)
+
+    def note(self, text: str) -> None:
+        """What the caller of the client sees."""
+        self._print(Text(self._filled(f"= {visible(text)}", "    "), style="bold"))
+
+    def rule(self, what: str, id: str) -> None:
+        """A rule that shows in something else than one frame."""
+        self._explain(Told(what, RULES[id]))
+
+    def _explain(self, told: Told) -> None:
+        verb = "BREAKS " if told.broken else ""
+        text = f"{visible(told.what)}. {verb}{told.rule.id}: {told.rule.sentence}"
+        line = Text(self._filled(text, "    "))
+        line.highlight_regex(rf"{verb}{told.rule.id}", "red" if told.broken else "yellow")
+        self._print(line)
+
+    def _filled(self, text: str, indent: str) -> str:
+        width = max(self._console.width, 40)
+        return textwrap.fill(
+            " ".join(text.split()), width, initial_indent=indent, subsequent_indent=indent
+        )
+
+    def _print(self, line: Text) -> None:
+        """Print, from within the channel too, where an exception would have nowhere to go."""
+        self._console.print(line, soft_wrap=True, end="")
+        text = self._styled.getvalue()
+        self._styled.seek(0)
+        self._styled.truncate()
+        try:
+            if self._output_failed is None:
+                write(text)
+        except click.exceptions.Exit as error:
+            self._output_failed = error
+
+
+# The steps.
+
+
+async def discovery(tour: Tour, client: Client) -> None:
+    tools = await client.list_tools()
+    await client.list_resources()
+    await client.list_resource_templates()
+    await client.list_prompts()
+    tour.note(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
+
+
+async def call(tour: Tour, client: Client) -> None:
+    listed = tour.story.asked["tools/list"]
+    expression = "(3.5 * 10) / (2 + 3)"
+    result = await client.call_tool("calculate_expression", {"expression": expression})
+    if tour.story.asked["tools/list"] > listed:
+        what = "The client read the tools once more, for the schema of the result"
+        tour.rule(what, "TOOL-24")
+    if _text(result) not in ("7", "7.0"):
+        raise Unexpected(f"{expression} should be 7, and the server says {_text(result)}")
+    tour.note(f"{expression} = {_text(result)}")
+
+
+async def progress(tour: Tour, client: Client) -> None:
+    seen: list[Progress] = []
+    result = await client.call_tool("count", {"to": 3, "pause": 0.1}, on_progress=seen.append)
+    if not seen:
+        raise Unexpected("the server gave no progress")
+    tour.note(f"{_text(result)}; progress came {len(seen)} times")
+
+
+async def cancelled_call(tour: Tour, client: Client) -> None:
+    with trio.move_on_after(0.3) as scope:
+        await client.call_tool("wait", {"seconds": 30})
+    if not scope.cancelled_caught:
+        raise Unexpected("the call that was to be cancelled had an answer at once")
+    tour.note("the caller went on at once; a ping shows that the session goes on, too")
+    await client.ping()
+    if not tour.broken:
+        tour.rule("No answer to the cancelled request came", "CANC-06")
+
+
+async def tool_error(tour: Tour, client: Client) -> None:
+    result = await client.call_tool("calculate_expression", {"expression": "1 / 0"})
+    if not result.is_error:
+        raise Unexpected("1 / 0 should be a tool error, and the server gave a result")
+    tour.note(f"is_error, for the model to read: {result.text}")
+
+
+async def resource(tour: Tour, client: Client) -> None:
+    await client.read_resource("calculator://constants")
+    result = await client.read_resource("calculator://constants/pi")
+    tour.note(f"calculator://constants/pi: {' '.join(map(describe.contents, result.contents))}")
+
+
+async def prompt(tour: Tour, client: Client) -> None:
+    result = await client.get_prompt("explain", {"expression": "2^10"})
+    for message in result.messages:
+        tour.note(f"{message.role}: {describe.block(message.content)}")
+
+
+def _text(result: CallToolResult) -> str:
+    if result.is_error:
+        raise Unexpected(f"a tool failed that should not: {result.text}", TOOL_ERROR)
+    return result.text
+
+
+STEPS: tuple[tuple[str, str, Callable[[Tour, Client], Awaitable[None]]], ...] = (
+    (
+        "Discovery",
+        "Lists come in pages. The client hands each nextCursor back, until there is none.",
+        discovery,
+    ),
+    (
+        "A call",
+        "The id of the request comes back with the answer: that is how the two find each other.",
+        call,
+    ),
+    (
+        "A call with progress",
+        "Notifications come between request and answer. Their token says which call they mean.",
+        progress,
+    ),
+    (
+        "A cancelled call",
+        "The caller waits 0.3 seconds for something that takes 30, and then no longer.",
+        cancelled_call,
+    ),
+    (
+        "A tool error",
+        "What goes wrong in a tool is a result and no protocol error: the model should see it.",
+        tool_error,
+    ),
+    (
+        "A resource",
+        "Read by URI: first one from the list, then one that a template describes.",
+        resource,
+    ),
+    ("A prompt", "A prompt is a form: filled in, it gives messages for a model.", prompt),
+)
+
+
+async def walk(tour: Tour, server: StdioServer) -> None:
+    """The whole tour. Raises `Unexpected`, or what the client raises."""
+    tour.step("Start", f"$ {shlex.join(server.words)}")
+    tour.rule("Frames to its stdin are marked -->, those from its stdout <--", "STDIO-03")
+    channel = await start_server(server)
+    tap = TapChannel(channel, tour.frame)
+    tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")
+    async with connect(tap, timeouts=Timeouts(connect=PATIENCE, request=PATIENCE)) as client:
+        info = client.server_info
+        tour.note(f"{info.name} {info.version}, revision {client.revision}")
+        for title, text, step in STEPS:
+            tour.step(title, text)
+            await step(tour, client)
+        tour.step("Shutdown", "There is no message for it. On pipes the end of the input says it.")
+        start = trio.current_time()
+        await client.aclose()
+        _check_end(
+            tour, channel._process.returncode, trio.current_time() - start, server.close_grace
+        )
+
+
+def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> None:
+    tour.rule("The client closed the server's stdin", "SHUT-02")
+    if status != 0 or seconds >= grace:
+        raise Unexpected(
+            f"the server should end by itself with status 0: after {seconds:.1f} s it was {status}"
+        )
+    tour.note(f"the server ended by itself after {seconds:.2f} s, exit status 0, no signal needed")
+    if tour.broken:
+        rules = ", ".join(sorted({told.rule.id for told in tour.broken}))
+        raise Unexpected(f"frames of the server broke rules: {rules}")
+    tour.note(f"{tour.frames} frames crossed, and all went as it should")
+
+
+@click.command("tour", epilog="\b\nmcpcore tour\nmcpcore tour --full | less")
+@click.option("--server", metavar="CMD", help="Another server with the same tools.")
+@click.option("--full", is_flag=True, help="Show long frames whole.")
+def tour_command(server: str | None, *, full: bool) -> None:
+    """Watch a session: every frame between a client and a server, and the rule it follows."""
+    say_warnings()
+    command = _words(server) if server is not None else [sys.executable, str(example_server())]
+    # The example must find this very package, wherever it was imported from.
+    env = {} if server is not None else {"PYTHONPATH": str(_package().parent)}
+    target = StdioServer(command=command, env=env, stderr=say)
+    try:
+        run(lambda: walk(Tour(full=full), target))
+    except Unexpected as error:
+        say(f"error: {visible(str(error))}")
+        raise click.exceptions.Exit(error.code) from None
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return StdioServer(command=command).words
+    except ValueError as error:
+        raise click.UsageError(f"--server: {error}.") from None
+
+
+def _package() -> Path:
+    return Path(str(importlib.resources.files("mcpcore")))
+
+
+def example_server() -> Path:
+    """The calculator: part of an installed package, beside the package in a checkout."""
+    for folder in (_package(), _package().parent):
+        file = folder / "examples" / "calculator.py"
+        if file.is_file():
+            return file
+    raise click.UsageError("The example server is not installed. Name another by --server CMD.")

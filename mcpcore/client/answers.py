@@ -18,7 +18,6 @@ from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.errors import RequestFailed
 from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Request
-from mcpcore.revisions import Revision
 
 ElicitHandler = Callable[[t.ElicitParams], Awaitable[t.ElicitResult | dict[str, Any]]]
 SampleHandler = Callable[[t.CreateMessageParams], Awaitable[t.CreateMessageResult | str]]
@@ -48,19 +47,24 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             roots = t.ListChanged(list_changed=True)
         return t.ClientCapabilities(roots=roots, sampling=sampling, elicitation=elicitation)
 
-    async def answer(self, request: Request) -> t.Result:
-        """Answer one question. Raises `RequestFailed`."""
+    async def answer(self, request: Request, declared: t.ClientCapabilities) -> t.Result:
+        """Answer one question, as far as it was declared in the agreed revision. Raises `RequestFailed`."""
         if request.method == "elicitation/create":
-            return await self._elicit(_read(request, t.ElicitParams))
+            return await self._elicit(_read(request, t.ElicitParams), declared)
         if request.method == "sampling/createMessage":
-            return await self._sample(_read(request, t.CreateMessageParams))
+            return await self._sample(_read(request, t.CreateMessageParams), declared)
         if request.method == "roots/list":
             return await self._list_roots()
         raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
-    async def _elicit(self, params: t.ElicitParams) -> t.ElicitResult:
+    async def _elicit(
+        self, params: t.ElicitParams, declared: t.ClientCapabilities
+    ) -> t.ElicitResult:
         by_url = params.mode == "url"
+        told = declared.elicitation
         handler = self.elicit_url if by_url else self.elicit
+        if told is not None and by_url and told.url is None:
+            handler = None
         if handler is None or params.mode not in (None, "form", "url"):
             raise RequestFailed(
                 INVALID_PARAMS, f"Invalid params: no elicitation by {params.mode or 'form'}"
@@ -74,8 +78,11 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             return t.ElicitResult(action=result.action)
         return t.ElicitResult(action="accept", content=_defaults(params) | (result.content or {}))
 
-    async def _sample(self, params: t.CreateMessageParams) -> t.CreateMessageResult:
-        if (params.tools is not None or params.tool_choice is not None) and not self.sample_tools:
+    async def _sample(
+        self, params: t.CreateMessageParams, declared: t.ClientCapabilities
+    ) -> t.CreateMessageResult:
+        with_tools = params.tools is not None or params.tool_choice is not None
+        if with_tools and (declared.sampling is None or declared.sampling.tools is None):
             raise RequestFailed(
                 INVALID_PARAMS, "Invalid params: sampling with tools was not declared"
             )
@@ -143,16 +150,3 @@ def _check_tool_results(messages: list[t.SamplingMessage]) -> None:
         waiting = {block.id for block in message.blocks if isinstance(block, t.ToolUseContent)}
     if waiting:
         raise RequestFailed(INVALID_PARAMS, "Invalid params: a tool use without its result")
-
-
-def fitting(capabilities: t.ClientCapabilities, revision: Revision) -> t.ClientCapabilities:
-    """The capabilities as they can be told in `revision`.
-
-    Elicitation by URL alone would read as elicitation by form in a revision that has no modes.
-    """
-    elicitation = capabilities.elicitation
-    if elicitation is not None and not elicitation.forms:
-        told = codec.fit(elicitation, revision)
-        if told.forms:
-            return msgspec.structs.replace(capabilities, elicitation=None)
-    return capabilities

@@ -64,7 +64,7 @@ class _ClientHandler(Handler):
         runtime.question_opens()
         try:
             with trio.fail_after(runtime.timeouts.question):
-                return await self._answers.answer(request)
+                return await self._answers.answer(request, runtime.connection.client_capabilities)
         except trio.TooSlowError:
             raise RequestFailed(INTERNAL_ERROR, "Internal error: nobody answered in time") from None
         finally:
@@ -209,7 +209,12 @@ class Client(Lists):
             "tools/call", params, seconds=timeout, on_progress=on_progress
         )
         result = self._decode(raw, t.CallToolResult)
-        if result.structured_content is not UNSET and not result.is_error:
+        if result.is_error:
+            return result
+        if result.structured_content is UNSET:
+            if self._checks and name in self._checks:
+                self._forgive(Forgiven("TOOL-23", f"{name} gave no structured content"))
+        else:
             result.__dict__["validated"] = await self._is_valid(name, result.structured_content)
         return result
 

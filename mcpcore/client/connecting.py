@@ -47,13 +47,15 @@ class connect:  # noqa: N801 - used like a function
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._client.aclose()
         try:
-            await self._leave()
-        except trio.Cancelled:
-            # It will be raised again at the next checkpoint; the body's own exception would not.
-            if value is None:
-                raise
+            await self._client.aclose()
+        finally:
+            try:
+                await self._leave()
+            except trio.Cancelled:
+                # It will be raised again at the next checkpoint; the body's own exception would not.
+                if value is None:
+                    raise
 
     async def _leave(self) -> None:
         self._nursery.cancel_scope.cancel()

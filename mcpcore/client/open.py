@@ -16,7 +16,6 @@ from mcpcore.client.answers import (
     RootsGiven,
     RootsHandler,
     SampleHandler,
-    fitting,
 )
 from mcpcore.errors import RequestFailed, VersionMismatch
 from mcpcore.protocol.events import Notification
@@ -127,7 +126,7 @@ async def shake_hands(runtime: Runtime, answers: Answers, info: t.Implementation
     ours = [str(row) for row in connection.revisions]
     params = t.InitializeParams(
         protocol_version=str(offer),
-        capabilities=fitting(answers.capabilities(), offer),
+        capabilities=codec.fit_capabilities(answers.capabilities(), offer),
         client_info=info or t.Implementation("mcpcore", __version__),
     )
     try:

@@ -21,7 +21,7 @@ from mcpcore.protocol.events import (
     Sendable,
     Stale,
 )
-from mcpcore.protocol.framing import MAX_LINE, NEED_DATA, Frame, LineDecoder
+from mcpcore.protocol.framing import MAX_LINE, NEED_DATA, Frame, LineDecoder, NeedData
 from mcpcore.protocol.lifecycle import State
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Frame",
     "LineDecoder",
     "Malformed",
+    "NeedData",
     "Notification",
     "Progress",
     "Refused",

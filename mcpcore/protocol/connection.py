@@ -88,6 +88,7 @@ class Connection:
         self._revision: Revision | None = None
         self._offer: t.InitializeParams | None = None
         self._peer: t.InitializeParams | t.InitializeResult | None = None
+        self._declared = Declared(t.ClientCapabilities(), t.ServerCapabilities())
         self._outbound: Gate | None = None
         self._inbound: Gate | None = None
         self._outgoing: dict[RequestId, OutgoingCall] = {}
@@ -109,6 +110,11 @@ class Connection:
     def peer(self) -> t.InitializeParams | t.InitializeResult | None:
         """What the peer said of itself in the handshake."""
         return self._peer
+
+    @property
+    def client_capabilities(self) -> t.ClientCapabilities:
+        """What the client declared, as far as the agreed revision has it; nothing before."""
+        return self._declared.client
 
     @property
     def in_flight(self) -> tuple[RequestId, ...]:
@@ -610,7 +616,11 @@ class Connection:
     def _agree(self, revision: Revision, declared: Declared) -> None:
         state = move(self._state, "server", "initialize answered")
         assert state is not None
+        # What was offered with one revision in mind may mean less in the one that was agreed on.
+        told = codec.fit_capabilities(declared.client, revision)
+        declared = Declared(told, declared.server)
         self._state = state
         self._revision = revision
+        self._declared = declared
         self._outbound = Gate(self.role, revision, declared)
         self._inbound = Gate(self._other, revision, declared)

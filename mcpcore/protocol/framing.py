@@ -9,6 +9,7 @@ and skipped, so that what follows it is still read.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 
 from mcpcore import jsonrpc
@@ -22,14 +23,17 @@ Frame = bytes | Malformed
 """One message still to be read, or what stands in its place."""
 
 
-class NeedData:
-    """The type of `NEED_DATA`, what a decoder returns when no whole message is there yet."""
+class NeedData(enum.Enum):
+    """The type of `NEED_DATA`: a type checker narrows by it."""
+
+    NEED_DATA = "need data"
 
     def __repr__(self) -> str:
         return "NEED_DATA"
 
 
-NEED_DATA = NeedData()
+NEED_DATA = NeedData.NEED_DATA
+"""What a decoder returns when no whole message is there yet."""
 
 
 class LineDecoder:

@@ -290,7 +290,7 @@ def _form_schema(form: Any) -> t.JsonSchema:
         )
         if not flat:
             raise TypeError(
-                f"the field {name} of a form must be a string, number, boolean or choice"
+                f"the field {name} of a form must be a string, number, boolean or choice of strings"
             )
     result: t.JsonSchema = {"type": "object", "properties": properties}
     if schema.get("required"):

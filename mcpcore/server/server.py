@@ -17,7 +17,7 @@ from mcpcore.runtime import Limits, Timeouts
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
 from mcpcore.server.resources import RegisteredResource, ResourceOptions
-from mcpcore.server.session import Around, AroundSession, Session
+from mcpcore.server.session import Around, AroundSession, RootsChanged, Session
 from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
@@ -136,6 +136,7 @@ class Server:
         self.timeouts = options.get("timeouts", Timeouts())
         self.limits = options.get("limits", Limits())
         self.middleware: list[Around] = []
+        self.roots_changed: RootsChanged | None = None
         self._lifespan = options.get("lifespan", _no_lifespan)
         self._declare = frozenset(options.get("declare", ()))
         self._sessions: set[Session] = set()
@@ -230,6 +231,14 @@ class Server:
         It sees the requests of connections that begin after it was registered.
         """
         self.middleware.append(function)
+        return function
+
+    def on_roots_changed(self, function: RootsChanged) -> RootsChanged:
+        """Call an async function, with a `Context` that may ask, whenever a client says that its roots
+        are not what they were.
+        """
+        self.roots_changed = function
+        self._uses_context = True
         return function
 
     # Changing.

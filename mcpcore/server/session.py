@@ -44,6 +44,7 @@ DEFAULT_LEVEL = "info"
 """The level of log messages for a client that did not set one."""
 
 Proceed = Callable[[], Awaitable[Any]]
+RootsChanged = Callable[[Context[Any]], Awaitable[None]]
 Around = Callable[[Proceed, Context[Any], Request], Awaitable[Any]]
 
 
@@ -63,6 +64,7 @@ class Offer(Protocol):
     timeouts: Timeouts
     limits: Limits
     middleware: list[Around]
+    roots_changed: RootsChanged | None
 
     def capabilities(self) -> t.ServerCapabilities: ...
 
@@ -117,19 +119,22 @@ class Session(Handler):
     def _context(
         self, request: Request, meta: dict[str, Any] | None, *, asks: bool = False
     ) -> Context[Any]:
+        return Context(self._known_peer(), request.id, meta, asks=asks)
+
+    def _known_peer(self) -> Peer:
         peer = self._peer
         if peer is None:
             peer = self._make_peer()
             if self.connection.revision is not None:
                 self._peer = peer
-        return Context(peer, request.id, meta, asks=asks)
+        return peer
 
     def _make_peer(self) -> Peer:
         # Middleware sees requests before the handshake is over: a ping, and initialize itself.
         info, capabilities = t.Implementation("", ""), t.ClientCapabilities()
         told = self.connection.peer
         if isinstance(told, t.InitializeParams):
-            info, capabilities = told.client_info, told.capabilities
+            info, capabilities = told.client_info, self.connection.client_capabilities
         revision = self.connection.revision or self.connection.revisions[0]
         return Peer(
             info=info,
@@ -285,6 +290,12 @@ class Session(Handler):
 
     def received(self, notification: Notification) -> None:
         logger.debug("the client says %s", notification.method)
+        tell = self._offer.roots_changed
+        if notification.method == "notifications/roots/list_changed" and tell is not None:
+            context: Context[Any] = Context(
+                self._known_peer(), notification.method, None, asks=True
+            )
+            self.runtime.start_soon(tell, context)
 
     def observed(self, event: Forgiven | Stale | Refused) -> None:
         if isinstance(event, Forgiven):

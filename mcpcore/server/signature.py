@@ -1,9 +1,10 @@
-"""A function's signature as a JSON object: its schema, and the way from arguments to a call.
+r"""A function's signature as a JSON object: its schema, and the way from arguments to a call.
 
 The parameters become the fields of a Struct, so that one decode checks the arguments, fills in the
 defaults and converts what needs converting, and its error says where the fault is. `Annotated[...,
 Meta(...)]` gives bounds and descriptions; a parameter that has none takes its description from the
-docstring. Dataclasses, Structs, TypedDicts and enums come along; pydantic models are recognised by
+docstring. A `pattern` is searched as Python does: `$` also matches before a last line feed, `\Z` does
+not. Dataclasses, Structs, TypedDicts and enums come along; pydantic models are recognised by
 their methods and never imported.
 """
 
@@ -211,6 +212,8 @@ def schema_of(type: Any) -> JsonSchema:
     _hoist(schema, definitions)
     for definition in list(definitions.values()):
         _hoist(definition, definitions)
+    _type_choices(schema)
+    _type_choices(definitions)
     return schema | {"$defs": definitions} if definitions else dict(schema)
 
 
@@ -235,6 +238,21 @@ def _hoist(value: Any, definitions: dict[str, Any]) -> None:
     elif isinstance(value, list):
         for item in value:
             _hoist(item, definitions)
+
+
+def _type_choices(value: Any) -> None:
+    """Say of choices that are all strings, or all integers, which they are: hosts want a type."""
+    if isinstance(value, dict):
+        choices = value.get("enum")
+        if isinstance(choices, list) and choices and "type" not in value:
+            kinds = {type(choice) for choice in choices}
+            if kinds in ({str}, {int}):
+                value["type"] = "string" if kinds == {str} else "integer"
+        for item in value.values():
+            _type_choices(item)
+    elif isinstance(value, list):
+        for item in value:
+            _type_choices(item)
 
 
 def _foreign_schema(type: Any) -> JsonSchema:

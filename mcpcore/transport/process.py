@@ -97,7 +97,10 @@ async def start_server(server: StdioServer) -> ProcessChannel:
             start_new_session=os.name == "posix",
         )
     except OSError as error:
-        raise ConnectionLost(f"cannot start {words[0]!r}: {error.strerror or error}") from error
+        what = repr(words[0])
+        if server.cwd is not None and not os.path.isdir(server.cwd):
+            what += f" in {str(server.cwd)!r}"
+        raise ConnectionLost(f"cannot start {what}: {error.strerror or error}") from error
     return ProcessChannel(process, server)
 
 
@@ -159,8 +162,10 @@ class ProcessChannel(Channel):
 
     async def _last_words(self, end: ConnectionLost) -> ConnectionLost:
         """Why the connection ended, with the exit status and stderr if they can be had soon."""
+        # What a grandchild holds open has been waited for once already.
         with trio.move_on_after(LAST_WORDS):
             await self._process.wait()
+        with trio.move_on_after(LAST_WORDS / 5):
             await self._stderr_ended.wait()
         status = self._process.returncode
         if self._closed:
@@ -170,8 +175,7 @@ class ProcessChannel(Channel):
         elif status is None:
             reason = "the server closed its stdout but goes on running"
         elif status < 0:
-            with contextlib.suppress(ValueError):
-                name = signal.Signals(-status).name
+            name = _signal_name(-status)
             reason = f"the server was ended by {name} (exit status {status})"
         else:
             reason = f"the server exited with status {status}"
@@ -200,7 +204,7 @@ class ProcessChannel(Channel):
         """End the channel when the child ends, even if somebody else holds its stdout open."""
         await self._process.wait()
         await trio.sleep(LAST_WORDS)
-        await trio.aclose_forcefully(self._stdout)
+        self._lines.lost("the server exited")
 
     async def aclose(self) -> None:
         if self._closed:
@@ -232,7 +236,9 @@ class ProcessChannel(Channel):
         return self._process.returncode is not None
 
     async def _read_away(self) -> None:
-        with contextlib.suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+        # Somebody else may be reading it away.
+        ends = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
+        with contextlib.suppress(*ends):
             while await self._stdout.receive_some(65536):
                 pass
 
@@ -254,6 +260,13 @@ def _signal(process: trio.Process, name: str) -> None:
             os.killpg(process.pid, signal.Signals[name])
     else:  # pragma: no cover - no process groups there
         process.kill()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _group_exists(pid: int) -> bool:
