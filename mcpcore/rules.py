@@ -66,6 +66,7 @@ RULES: dict[str, Rule] = {
             "SHOULD",
             "To end a stdio session the client closes the server's stdin first.",
         ),
+        Rule("SHUT-06", "schema", "A stdio server ends by itself when its stdin ends."),
         Rule("STDIO-03", "MUST", "One message is one line."),
         Rule("STDIO-04", "MUST", "A server writes nothing but messages to its stdout."),
         Rule(
@@ -77,10 +78,14 @@ RULES: dict[str, Rule] = {
         Rule("PROG-01", "schema", "Progress is asked for by a token in the request."),
         Rule("PROG-06", "MUST", "Progress grows with each notification."),
         Rule("PROG-09", "MUST", "Progress names a token of a request that is still open."),
+        Rule(
+            "PAGE-01", "schema", "A list is answered page by page; the first request has no cursor."
+        ),
         Rule("PAGE-02", "MUST", "A cursor is opaque and handed back unchanged."),
         Rule("PAGE-04", "schema", "nextCursor is a string, and there only if more may follow."),
         Rule("PING-02", "MUST", "A ping is answered at once with an empty result."),
         Rule("TOOL-02", "schema", "tools/list answers with tools, page by page."),
+        Rule("TOOL-11", "schema", "A tool is called by its name, with an object of arguments."),
         Rule("TOOL-12", "schema", "The result of a tool has content, always."),
         Rule(
             "TOOL-17",

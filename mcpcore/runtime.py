@@ -168,6 +168,7 @@ class Runtime:
         self._paused_at = 0.0
         # Requests of the peer.
         self._workers: Workers
+        self._cancelled: set[RequestId] = set()
         # While the pump works through what one read brought, what is to be sent collects here.
         self._outbox: list[bytes] | None = None
 
@@ -337,7 +338,9 @@ class Runtime:
 
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
-        if not self._workers.cancel(cancel.id):
+        if self._workers.cancel(cancel.id):
+            self._cancelled.add(cancel.id)
+        else:
             # It had not begun, so nobody will try to answer it.
             self._answer(Response(cancel.id, {}))
 
@@ -359,12 +362,14 @@ class Runtime:
         try:
             answer = Response(request.id, await work.function(*work.arguments))
         except trio.Cancelled:
-            # The engine knows whether the peer cancelled it, and then writes nothing; if everything
-            # is cancelled, nothing is written either.
-            self._answer(Response(request.id, {}))
+            if request.id in self._cancelled:
+                # The engine writes nothing then; it only has to know that the request is over.
+                self._answer(Response(request.id, {}))
             raise
         except (Exception, SystemExit) as error:
             answer = self._error(request, error)
+        finally:
+            self._cancelled.discard(request.id)
         self._answer(answer, linger=len(self._workers.scopes) > 1)
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:

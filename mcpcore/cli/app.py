@@ -43,18 +43,26 @@ class App(click.Group):
         return command
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        return _ending_plainly(lambda: super(App, self).make_context(*arguments, **options))
+        return _ending_plainly(
+            lambda: super(App, self).make_context(*arguments, **options), lambda: self.name
+        )
 
     def invoke(self, ctx: click.Context) -> Any:
-        return _ending_plainly(lambda: super(App, self).invoke(ctx))
+        return _ending_plainly(
+            lambda: super(App, self).invoke(ctx), lambda: f"{self.name} {ctx.invoked_subcommand}"
+        )
 
 
-def _ending_plainly(work: Callable[[], T]) -> T:
+def _ending_plainly(work: Callable[[], T], command: Callable[[], str | None]) -> T:
+    """Do `work`; every way in which it goes wrong becomes an exit code, and a line that says why.
+
+    `command` names the command where an error does not.
+    """
     try:
         return work()
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "mcpcore"
-        say(f"error: {error.format_message()} See '{command} --help'.")
+        name = error.ctx.command_path if error.ctx else command()
+        say(f"error: {error.format_message()} See '{name} --help'.")
         raise click.exceptions.Exit(USAGE) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None

@@ -62,9 +62,10 @@ def load(path: Path) -> ModuleType:
 def find_server(module: ModuleType, name: str | None) -> Server:
     """The server called `name`, or the only one. Raises `click.UsageError`."""
     # One server under two names is one.
-    servers = {
-        id(value): (key, value) for key, value in vars(module).items() if isinstance(value, Server)
-    }
+    servers: dict[int, tuple[str, Server]] = {}
+    for key, value in vars(module).items():
+        if isinstance(value, Server):
+            servers.setdefault(id(value), (key, value))
     if name is not None:
         value = getattr(module, name, None)
         if isinstance(value, Server):

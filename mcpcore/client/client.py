@@ -7,7 +7,7 @@ of `mcpcore.errors`. Results of tools are never raised: look at `is_error`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack, final
 
 import msgspec
@@ -104,7 +104,10 @@ class Client(Lists):
         self._connection = connection
         self._notices = Notices(self.runtime.start_soon, **notices)
         self._max_pages = max_pages
-        self._checks: dict[str, SchemaCheck | None] | None = None
+        # Output schemas by tool, once all pages of tools were seen; and those of a walk under way.
+        self._schemas: dict[str, t.JsonSchema] | None = None
+        self._walk: dict[str, t.JsonSchema] | None = None
+        self._checks: dict[str, SchemaCheck | None] = {}
 
     @classmethod
     async def open(
@@ -212,7 +215,7 @@ class Client(Lists):
         if result.is_error:
             return result
         if result.structured_content is UNSET:
-            if self._checks and name in self._checks:
+            if self._schemas and name in self._schemas:
                 self._forgive(Forgiven("TOOL-23", f"{name} gave no structured content"))
         else:
             result.__dict__["validated"] = await self._is_valid(name, result.structured_content)
@@ -311,7 +314,21 @@ class Client(Lists):
         page = self._decode(raw, result)
         if page.next_cursor is None and bytes(raw).find(b'"nextCursor":null') >= 0:
             self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
+        if isinstance(page, t.ListToolsResult):
+            self._note_schemas(page, first=cursor is None)
         return page
+
+    def _note_schemas(self, page: t.ListToolsResult, *, first: bool) -> None:
+        """Remember the output schemas, so that nobody has to ask for them again."""
+        if first:
+            self._walk = {}
+        if self._walk is None:
+            return
+        self._walk |= {
+            tool.name: tool.output_schema for tool in page.tools if tool.output_schema is not None
+        }
+        if page.next_cursor is None:
+            self._schemas, self._walk, self._checks = self._walk, None, {}
 
     def _decode(self, raw: Any, type: type[R]) -> R:
         notes: list[codec.Note] = []
@@ -332,15 +349,16 @@ class Client(Lists):
         """Check structured content; True if checked, False if it cannot be, None if nothing is asked."""
         if not can_validate():
             return False
-        if self._checks is None:
+        if self._schemas is None:
             try:
-                self._checks = _checks_of(await self.list_tools())
+                await self.list_tools()
             except McpError as error:
                 logger.warning("results are not validated: the tools cannot be listed: %s", error)
-                return False
-        if name not in self._checks:
+        if self._schemas is None:
+            return False
+        if name not in self._schemas:
             return None
-        check = self._checks[name]
+        check = self._check_of(name, self._schemas[name])
         if check is None:
             return False
         try:
@@ -355,11 +373,20 @@ class Client(Lists):
             )
         return True
 
+    def _check_of(self, name: str, schema: t.JsonSchema) -> SchemaCheck | None:
+        if name not in self._checks:
+            try:
+                self._checks[name] = SchemaCheck(schema)
+            except UnusableSchema as error:
+                logger.warning("results of %s are not validated: %s", name, error)
+                self._checks[name] = None
+        return self._checks[name]
+
     # What comes in.
 
     def _received(self, notification: Notification) -> None:
         if notification.method == "notifications/tools/list_changed":
-            self._checks = None
+            self._schemas = self._walk = None
         self._notices.take(notification)
 
     def _observed(self, event: Forgiven | Stale | Refused) -> None:
@@ -371,15 +398,3 @@ class Client(Lists):
             raise RemoteProtocolError(f"{event.error}; received: {event.excerpt}", event.rule)
         else:
             logger.warning("refused: %s; received: %s", event.error, event.excerpt)
-
-
-def _checks_of(tools: Sequence[t.Tool]) -> dict[str, SchemaCheck | None]:
-    checks: dict[str, SchemaCheck | None] = {}
-    for tool in tools:
-        if tool.output_schema is not None:
-            try:
-                checks[tool.name] = SchemaCheck(tool.output_schema)
-            except UnusableSchema as error:
-                logger.warning("results of %s are not validated: %s", tool.name, error)
-                checks[tool.name] = None
-    return checks

@@ -285,7 +285,8 @@ def _form_schema(form: Any) -> t.JsonSchema:
     }
     for name, field in properties.items():
         kind = field.get("type")
-        flat = kind in ("string", "number", "integer", "boolean") or (
+        numbers = "enum" in field and kind != "string"
+        flat = (kind in ("string", "number", "integer", "boolean") and not numbers) or (
             kind == "array" and {"enum", "anyOf"} & field.get("items", {}).keys()
         )
         if not flat:

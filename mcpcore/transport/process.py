@@ -127,6 +127,11 @@ class ProcessChannel(Channel):
         return self._process.pid
 
     @property
+    def exit_status(self) -> int | None:
+        """The child's exit status, negative for the signal that ended it; None while it runs."""
+        return self._process.returncode
+
+    @property
     def stderr_tail(self) -> str:
         """The last of what the child wrote to its stderr."""
         return self._tail.decode("utf-8", "replace")
