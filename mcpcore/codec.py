@@ -76,7 +76,8 @@ def _decode_leniently(data: bytes, type: Any, notes: list[Note] | None) -> Any:
     except msgspec.DecodeError as error:
         raise msgspec.ValidationError(str(error)) from error
     if isinstance(value, dict):
-        _wrap_unknown_content(value)
+        if type in _HOLD_CONTENT:
+            _wrap_unknown_content(value)
         if notes is not None:
             _forgive(value, type, found)
     result = msgspec.convert(value, type)
@@ -85,16 +86,24 @@ def _decode_leniently(data: bytes, type: Any, notes: list[Note] | None) -> Any:
     return result
 
 
+_HOLD_CONTENT = (
+    t.CallToolResult,
+    t.GetPromptResult,
+    t.CreateMessageParams,
+    t.CreateMessageResult,
+)
+
+
 def _wrap_unknown_content(value: dict[str, Any]) -> None:
     """Mark, in place, the content blocks that no known kind can hold.
 
-    Blocks stand under `content`, in a result or in its `messages`; user data that happens to use the
-    same words is not entered.
+    Blocks stand under `content`, in the object itself or in its `messages`; user data that happens to
+    use the same words is not entered.
     """
     content = value.get("content", UNSET)
     if isinstance(content, list):
         value["content"] = [_wrapped(block) for block in content]
-    elif isinstance(content, dict) and "type" in content:
+    elif isinstance(content, dict):
         value["content"] = _wrapped(content)
     messages = value.get("messages")
     for message in messages if isinstance(messages, list) else ():

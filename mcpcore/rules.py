@@ -44,7 +44,9 @@ RULES: dict[str, Rule] = {
         Rule("JRPC-17", "json-rpc", "What is not JSON is answered with -32700."),
         Rule("JRPC-18", "json-rpc", "JSON that is no message is answered with -32600."),
         Rule("JRPC-28", "schema", "Every request that is not cancelled gets exactly one answer."),
-        Rule("BATCH-10", "schema", "Only the revision 2025-03-26 has batches."),
+        Rule(
+            "BATCH-10", "schema", "Only one revision has batches; the others send single messages."
+        ),
         Rule("LIFE-02", "MUST", "The client opens the session with initialize."),
         Rule("LIFE-04", "MUST", "The server answers with its revision, capabilities and name."),
         Rule(

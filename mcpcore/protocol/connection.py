@@ -24,7 +24,7 @@ import msgspec
 
 from mcpcore import codec, jsonrpc
 from mcpcore import types as t
-from mcpcore.errors import CapabilityMissing, LocalProtocolError
+from mcpcore.errors import LocalProtocolError
 from mcpcore.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -38,6 +38,7 @@ from mcpcore.jsonrpc import (
     RequestId,
     Response,
 )
+from mcpcore.protocol.agreement import Agreement
 from mcpcore.protocol.calls import (
     Batch,
     IncomingCall,
@@ -55,8 +56,7 @@ from mcpcore.protocol.events import (
     Sendable,
     Stale,
 )
-from mcpcore.protocol.gate import Declared, Gate
-from mcpcore.protocol.lifecycle import Role, State, allows, move
+from mcpcore.protocol.lifecycle import Role, State, allows
 from mcpcore.revisions import HANDSHAKE, Revision, lookup
 
 _READY = State.READY
@@ -83,14 +83,7 @@ class Connection:
         self.role: Role = role
         self.strict = strict
         self.revisions: tuple[Revision, ...] = lookup(revisions)
-        self._other: Role = "server" if role == "client" else "client"
-        self._state = State.FRESH
-        self._revision: Revision | None = None
-        self._offer: t.InitializeParams | None = None
-        self._peer: t.InitializeParams | t.InitializeResult | None = None
-        self._declared = Declared(t.ClientCapabilities(), t.ServerCapabilities())
-        self._outbound: Gate | None = None
-        self._inbound: Gate | None = None
+        self._agreement = Agreement(role, self.revisions)
         self._outgoing: dict[RequestId, OutgoingCall] = {}
         self._incoming: dict[RequestId, IncomingCall] = {}
         self._last_id = 0
@@ -99,22 +92,22 @@ class Connection:
 
     @property
     def state(self) -> State:
-        return self._state
+        return self._agreement.state
 
     @property
     def revision(self) -> Revision | None:
         """The agreed revision; None before the answer to initialize."""
-        return self._revision
+        return self._agreement.revision
 
     @property
     def peer(self) -> t.InitializeParams | t.InitializeResult | None:
         """What the peer said of itself in the handshake."""
-        return self._peer
+        return self._agreement.peer
 
     @property
     def client_capabilities(self) -> t.ClientCapabilities:
         """What the client declared, as far as the agreed revision has it; nothing before."""
-        return self._declared.client
+        return self._agreement.declared.client
 
     @property
     def in_flight(self) -> tuple[RequestId, ...]:
@@ -128,7 +121,7 @@ class Connection:
 
     def lost(self) -> tuple[RequestId, ...]:
         """The channel ended. Gives the ids that will never be answered."""
-        self._state = State.CLOSED
+        self._agreement.state = State.CLOSED
         unanswered = tuple(self._outgoing)
         self._outgoing.clear()
         self._incoming.clear()
@@ -163,80 +156,42 @@ class Connection:
             raise LocalProtocolError(f"the id {request.id!r} is in use")
         if request.method == "initialize":
             return self._send_initialize(request)
-        self._check_outbound(request.method, request=True)
-        data = codec.encode(request, self._revision or self.revisions[0])
+        self._agreement.check_outbound(request.method, request=True)
+        data = codec.encode(request, self._agreement.writing)
         self._outgoing[request.id] = OutgoingCall(request.method, sent_token(request.params))
         return data
 
     def _send_initialize(self, request: Request) -> bytes:
-        params = request.params
-        if not isinstance(params, t.InitializeParams):
-            raise LocalProtocolError("initialize takes InitializeParams")
-        state = move(self._state, self.role, "initialize")
-        if state is None:
-            raise LocalProtocolError(
-                f"a {self.role} must not send initialize in state {self._state.value}"
-            )
-        offered = next((row for row in self.revisions if row.name == params.protocol_version), None)
-        if offered is None:
-            raise LocalProtocolError(
-                f"revision {params.protocol_version} is not among those spoken here"
-            )
-        data = codec.encode(request, offered)
-        self._state = state
-        self._offer = params
-        self._outgoing[request.id] = OutgoingCall("initialize", sent_token(params))
+        revision = self._agreement.check_offer(request.params)
+        data = codec.encode(request, revision)
+        self._agreement.offered(request.params)
+        self._outgoing[request.id] = OutgoingCall("initialize", sent_token(request.params))
         return data
 
     def _send_notification(self, notification: Notification) -> bytes:
         method = notification.method
-        if method == "notifications/initialized":
-            state = move(self._state, self.role, "initialized")
-            if state is None:
-                raise LocalProtocolError(
-                    f"a {self.role} must not say initialized in state {self._state.value}"
-                )
-            data = codec.encode(notification, self._revision or self.revisions[0])
-            self._state = state
-            return data
         if method in ("notifications/cancelled", "notifications/progress"):
             raise LocalProtocolError(f"{method} is sent as Cancel or Progress")
-        self._check_outbound(method, request=False)
-        return codec.encode(notification, self._revision or self.revisions[0])
-
-    def _check_outbound(self, method: str, *, request: bool) -> None:
-        gate = self._outbound
-        if self._state is _READY and gate is not None and request and method in gate.open:
-            return
-        if not allows(self._state, self.role, method):
-            raise LocalProtocolError(
-                f"a {self.role} must not send {method} in state {self._state.value}"
-            )
-        if method.startswith("notifications/") is request:
-            kind = "request" if request else "notification"
-            raise LocalProtocolError(f"{method} is not a {kind}")
-        if gate is None:
-            return
-        verdict = gate.judge(method, request=request)
-        if verdict.missing is not None:
-            raise CapabilityMissing(verdict.missing, method)
-        if verdict.row is None and not verdict.unknown:
-            raise LocalProtocolError(
-                f"a {self.role} cannot send {method} in revision {self._revision}"
-            )
+        if method == "notifications/initialized":
+            self._agreement.check_initialized()
+            data = codec.encode(notification, self._agreement.writing)
+            self._agreement.initialized()
+            return data
+        self._agreement.check_outbound(method, request=False)
+        return codec.encode(notification, self._agreement.writing)
 
     def _send_answer(self, answer: Response | ErrorResponse) -> bytes | None:
         id = answer.id
         call = self._incoming.get(id) if id is not None else None
         if call is None or id is None:
-            if self._state is State.CLOSED:
+            if self._agreement.state is State.CLOSED:
                 return None
             raise LocalProtocolError(f"no request with the id {id!r} is open")
         data: bytes | None = None
         if call.method == "initialize":
             data = self._send_initialize_answer(answer)
         elif not call.cancelled:
-            revision = self._revision or self.revisions[0]
+            revision = self._agreement.writing
             if isinstance(answer, Response):
                 data = codec.encode_result(answer.id, answer.result, revision)
             else:
@@ -252,18 +207,12 @@ class Connection:
 
     def _send_initialize_answer(self, answer: Response | ErrorResponse) -> bytes:
         if isinstance(answer, ErrorResponse):
-            self._state = move(self._state, self.role, "initialize refused") or self._state
-            return codec.encode(answer, self.revisions[0])
-        result = answer.result
-        if not isinstance(result, t.InitializeResult):
-            raise LocalProtocolError("initialize is answered with InitializeResult")
-        named = result.protocol_version
-        revision = next((row for row in self.revisions if row.name == named), None)
-        if revision is None:
-            raise LocalProtocolError(f"revision {named} is not among those spoken here")
+            data = codec.encode(answer, self._agreement.writing)
+            self._agreement.refused()
+            return data
+        revision = self._agreement.check_answer(answer.result)
         data = codec.encode(answer, revision)
-        assert isinstance(self._peer, t.InitializeParams)
-        self._agree(revision, Declared(self._peer.capabilities, result.capabilities))
+        self._agreement.answered(revision, answer.result)
         return data
 
     def _send_cancel(self, cancel: Cancel) -> bytes | None:
@@ -274,16 +223,16 @@ class Connection:
             raise LocalProtocolError("initialize cannot be cancelled; close the channel instead")
         params = t.CancelledParams(request_id=cancel.id, reason=cancel.reason)
         data = codec.encode(
-            Notification("notifications/cancelled", params), self._revision or self.revisions[0]
+            Notification("notifications/cancelled", params), self._agreement.writing
         )
         del self._outgoing[cancel.id]
         return data
 
     def _send_progress(self, progress: Progress) -> bytes | None:
-        call = next(
-            (call for call in self._incoming.values() if call.token == progress.token), None
-        )
-        if call is None or call.cancelled or type(call.token) is not type(progress.token):
+        token = progress.token
+        call = next((call for call in self._incoming.values() if call.token == token), None)
+        # A request without a token asked for no progress.
+        if call is None or call.cancelled or token is None or type(call.token) is not type(token):
             return None
         if call.progress is not None and progress.progress <= call.progress:
             raise LocalProtocolError(
@@ -295,9 +244,7 @@ class Connection:
             total=progress.total,
             message=progress.message,
         )
-        data = codec.encode(
-            Notification("notifications/progress", params), self._revision or self.revisions[0]
-        )
+        data = codec.encode(Notification("notifications/progress", params), self._agreement.writing)
         call.progress = progress.progress
         return data
 
@@ -313,9 +260,10 @@ class Connection:
         notes: list[str] = []
         message = jsonrpc.decode(frame, notes)
         if isinstance(message, Request):
-            gate = self._inbound
+            agreement = self._agreement
+            gate = agreement.inbound
             if (
-                self._state is _READY
+                agreement.state is _READY
                 and not notes
                 and gate is not None
                 and message.method in gate.open
@@ -383,7 +331,7 @@ class Connection:
     def _fail(self, id: RequestId, error: str, rule: str) -> Failed:
         """The answer to a call of ours came and is of no use: the call is over."""
         if self._outgoing.pop(id).method == "initialize":
-            self._state = move(self._state, "server", "initialize refused") or self._state
+            self._agreement.refused()
         return Failed(id, error, rule)
 
     def _refuse(
@@ -419,10 +367,11 @@ class Connection:
     def _receive_batch(self, incoming: jsonrpc.Batch, frame: bytes) -> list[Event]:
         events: list[Event] = []
         batch: Batch | None = None
-        if self._revision is not None and self._revision.batching:
+        revision = self.revision
+        if revision is not None and revision.batching:
             batch = Batch()
         elif self.role == "server" or self.strict:
-            where = f"in revision {self._revision}" if self._revision else "before initialize"
+            where = f"in revision {revision}" if revision else "before initialize"
             error = f"Invalid request: no batches {where}"
             return [self._refuse(None, INVALID_REQUEST, error, "BATCH-10", frame, None)]
         else:
@@ -439,7 +388,7 @@ class Connection:
     def _receive_request(
         self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
     ) -> None:
-        id, method = request.id, request.method
+        id, method, state = request.id, request.method, self._agreement.state
         if id in self._incoming:
             error = f"Invalid request: the id {id!r} is in use by a request that is still open"
             events.append(self._refuse(id, INVALID_REQUEST, error, "JRPC-02", frame, batch))
@@ -449,14 +398,14 @@ class Connection:
             if refusal is not None:
                 events.append(refusal)
                 return
-        elif self._state is not _READY and not allows(self._state, self._other, method):
-            if self._state is not State.AGREED:
+        elif state is not _READY and not allows(state, self._agreement.other, method):
+            if state is not State.AGREED:
                 error = "Invalid request: the session is not initialized; initialize comes first"
                 events.append(self._refuse(id, INVALID_REQUEST, error, "LIFE-11", frame, batch))
                 return
             rule = "LIFE-05" if self.role == "server" else "LIFE-07"
             events.append(self._forgive(rule, f"{method} before notifications/initialized"))
-        gate = self._inbound
+        gate = self._agreement.inbound
         if gate is not None and method not in gate.open:
             verdict = gate.judge(method, request=True)
             if not verdict.open:
@@ -474,8 +423,7 @@ class Connection:
     def _receive_initialize(
         self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
     ) -> Refused | None:
-        state = move(self._state, "client", "initialize")
-        if state is None:
+        if not self._agreement.can_receive_offer():
             error = "Invalid request: the session is initialized already"
             return self._refuse(request.id, INVALID_REQUEST, error, "LIFE-02", frame, batch)
         notes: list[codec.Note] = []
@@ -485,38 +433,33 @@ class Connection:
             error = f"Invalid params: {problem}"
             return self._refuse(request.id, INVALID_PARAMS, error, "LIFE-02", frame, batch)
         events += [self._forgive(note.rule, note.detail) for note in notes]
-        self._peer = peer
-        self._state = state
+        self._agreement.received_offer(peer)
         return None
 
     def _receive_notification(self, notification: Notification, events: list[Event]) -> None:
-        method = notification.method
+        method, agreement = notification.method, self._agreement
         if method == "notifications/cancelled":
             events.append(self._receive_cancel(notification))
         elif method == "notifications/progress":
             self._receive_progress(notification, events)
         elif method == "notifications/initialized" and self.role == "server":
-            state = move(self._state, "client", "initialized")
-            if state is None:
-                events.append(Stale(f"{method} in state {self._state.value}"))
-            else:
-                self._state = state
+            if agreement.initialized():
                 events.append(notification)
-        elif not allows(self._state, self._other, method):
-            if self._state is not State.AGREED:
-                events.append(Stale(f"{method} in state {self._state.value}"))
+            else:
+                events.append(Stale(f"{method} in state {agreement.state.value}"))
+        elif not allows(agreement.state, agreement.other, method):
+            if agreement.state is not State.AGREED:
+                events.append(Stale(f"{method} in state {agreement.state.value}"))
                 return
             rule = "LIFE-05" if self.role == "server" else "LIFE-07"
-            events += [
-                self._forgive(rule, f"{method} before notifications/initialized"),
-                notification,
-            ]
-        elif self._inbound is None:
+            detail = f"{method} before notifications/initialized"
+            events += [self._forgive(rule, detail), notification]
+        elif agreement.inbound is None:
             events.append(notification)
         else:
-            verdict = self._inbound.judge(method, request=False)
+            verdict = agreement.inbound.judge(method, request=False)
             if verdict.row is None and not verdict.unknown:
-                events.append(Stale(f"{method} does not exist in revision {self._revision}"))
+                events.append(Stale(f"{method} does not exist in revision {agreement.revision}"))
                 return
             if verdict.missing:
                 detail = f"{method} without the capability {verdict.missing}"
@@ -590,7 +533,7 @@ class Connection:
         self, answer: Response | ErrorResponse, id: RequestId, events: list[Event]
     ) -> None:
         if isinstance(answer, ErrorResponse):
-            self._state = move(self._state, "server", "initialize refused") or self._state
+            self._agreement.refused()
             events.append(answer)
             return
         notes: list[codec.Note] = []
@@ -600,27 +543,5 @@ class Connection:
             events.append(self._fail(id, f"the answer to initialize: {error}", "LIFE-04"))
             return
         events += [self._forgive(note.rule, note.detail) for note in notes]
-        self._peer = result
-        named = result.protocol_version
-        revision = next((row for row in self.revisions if row.name == named), None)
-        if revision is None:
-            # Whoever opened the session sees that no revision was agreed, and closes (VERS-06).
-            self._state = move(self._state, "server", "initialize refused") or self._state
-        else:
-            assert self._offer is not None
-            self._agree(revision, Declared(self._offer.capabilities, result.capabilities))
+        self._agreement.received_answer(result)
         events.append(answer)
-
-    # What both directions share.
-
-    def _agree(self, revision: Revision, declared: Declared) -> None:
-        state = move(self._state, "server", "initialize answered")
-        assert state is not None
-        # What was offered with one revision in mind may mean less in the one that was agreed on.
-        told = codec.fit_capabilities(declared.client, revision)
-        declared = Declared(told, declared.server)
-        self._state = state
-        self._revision = revision
-        self._declared = declared
-        self._outbound = Gate(self.role, revision, declared)
-        self._inbound = Gate(self._other, revision, declared)

@@ -98,10 +98,14 @@ async def start_server(server: StdioServer) -> ProcessChannel:
         )
     except OSError as error:
         what = repr(words[0])
-        if server.cwd is not None and not os.path.isdir(server.cwd):
+        if server.cwd is not None and not _is_folder(server.cwd):
             what += f" in {str(server.cwd)!r}"
         raise ConnectionLost(f"cannot start {what}: {error.strerror or error}") from error
     return ProcessChannel(process, server)
+
+
+def _is_folder(path: str | Path) -> bool:
+    return Path(path).is_dir()
 
 
 class ProcessChannel(Channel):
