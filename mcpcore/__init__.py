@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mcpcore.errors import ToolError as ToolError
     from mcpcore.errors import VersionMismatch as VersionMismatch
     from mcpcore.runtime import Limits as Limits
-    from mcpcore.runtime import Timeouts as Timeouts
     from mcpcore.server import Context as Context
     from mcpcore.server import Server as Server
     from mcpcore.server import serve_stdio as serve_stdio
@@ -54,14 +53,16 @@ if TYPE_CHECKING:
     from mcpcore.types import Root as Root
     from mcpcore.types import TextContent as TextContent
     from mcpcore.types import ToolAnnotations as ToolAnnotations
+    from mcpcore.waiting import Timeouts as Timeouts
 
 _WHERE = {
     "client": "Client ClientOptions connect",
     "errors": "CapabilityMissing ConnectionLost LocalProtocolError McpError RemoteProtocolError "
     "RequestFailed RequestTimeout ResourceNotFound ToolError VersionMismatch",
-    "runtime": "Limits Timeouts",
+    "runtime": "Limits",
     "server": "Context Server serve_stdio serve_stream",
     "transport": "Channel StdioServer memory_channels open_stream",
+    "waiting": "Timeouts",
     "types": "AudioContent CallToolResult ContentBlock CreateMessageParams CreateMessageResult "
     "ElicitParams ElicitResult EmbeddedResource GetPromptResult ImageContent Implementation Message "
     "ResourceContents ResourceLink Root TextContent ToolAnnotations",

@@ -76,7 +76,8 @@ class Malformed(msgspec.Struct, frozen=True):
 
     `error` is what JSON-RPC prescribes as the answer; `id` the id, where one could be read; `answers`
     says that it looks like an answer rather than a request, so that nothing may be sent back;
-    `notifies` that it looks like a notification; `excerpt` is the beginning of it.
+    `notifies` that it looks like a notification; `either` that it may be a broken request or a broken
+    answer, by its looks; `excerpt` is the beginning of it.
     """
 
     error: ErrorObject
@@ -84,6 +85,7 @@ class Malformed(msgspec.Struct, frozen=True):
     id: RequestId | None = None
     answers: bool = False
     notifies: bool = False
+    either: bool = False
 
 
 Message = Request | Notification | Response | ErrorResponse
@@ -197,7 +199,8 @@ def _classify_answer(envelope: _Envelope, data: bytes, notes: list[str]) -> Mess
             return _invalid("an error needs an integer code and a message", data, id, answers=True)
     if result is not UNSET or error is not UNSET:
         return _invalid("an answer has an id and one of result and error", data, id, answers=True)
-    return _invalid("neither a request, a notification nor an answer", data, id)
+    bad = _invalid("neither a request, a notification nor an answer", data, id)
+    return msgspec.structs.replace(bad, either=True)
 
 
 def _decode_batch(data: bytes, notes: list[str]) -> Malformed | Batch:

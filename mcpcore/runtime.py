@@ -49,31 +49,10 @@ from mcpcore.protocol.events import (
     Stale,
 )
 from mcpcore.transport.channel import Channel
+from mcpcore.waiting import Call, ProgressCallback, Timeouts, WaitingCalls
 from mcpcore.workers import Workers
 
 logger = logging.getLogger("mcpcore.runtime")
-
-ProgressCallback = Callable[[Progress], object]
-
-NEVER = float("inf")
-
-
-class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait, in seconds; infinity waits without a limit.
-
-    `connect` is for opening: start, handshake. `request` is for each answer; its clock stands still
-    while a question of the peer is open on this side, and starts anew with each progress if
-    `progress_extends`. `maximum` holds for a request whatever happens. `question` is what a handler
-    on this side has to answer a question of the peer. `drain` is what requests that were accepted
-    get to finish in when the input ends.
-    """
-
-    connect: float = 60.0
-    request: float = 60.0
-    maximum: float = 3600.0
-    question: float = 600.0
-    drain: float = 5.0
-    progress_extends: bool = False
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,21 +99,6 @@ class Handler(ABC):
         """Take note of what the engine passed over or refused."""
 
 
-class _Call(msgspec.Struct):
-    """A request of ours and the task that waits for its answer."""
-
-    method: str
-    task: Any
-    started: float
-    seconds: float
-    deadline: float
-    limit: float
-    extends: bool
-    on_progress: ProgressCallback | None = None
-    result: Raw | None = None
-    error: McpError | None = None
-
-
 class Runtime:
     """One end of a connection, at work. `run` is its one owner task."""
 
@@ -153,19 +117,13 @@ class Runtime:
         self._handler = handler
         self._limits = limits
         self._lost: McpError | None = None
-        self._clock = trio.lowlevel.current_clock()
         self._nursery: trio.Nursery | None = None
         self._pump_scope = trio.CancelScope()
         self._background = trio.CancelScope(shield=True)
         self._closing = False
         self._input_ended = trio.Event()
         self.closed = trio.Event()
-        # Calls of ours.
-        self._calls: dict[RequestId, _Call] = {}
-        self._watch_scope = trio.CancelScope()
-        self._watch_at = NEVER
-        self._questions = 0
-        self._paused_at = 0.0
+        self._waiting = WaitingCalls(timeouts, self._abandon)
         # Requests of the peer.
         self._workers: Workers
         self._cancelled: set[RequestId] = set()
@@ -184,7 +142,7 @@ class Runtime:
         """Run until the channel ends or `close` is called. Never raises but for cancellation."""
         async with trio.open_nursery() as background:
             background.start_soon(self._in_background)
-            background.start_soon(self._watch)
+            background.start_soon(self._waiting.watch)
             async with trio.open_nursery() as self._nursery:
                 self._workers = Workers(
                     self._nursery,
@@ -238,7 +196,7 @@ class Runtime:
     @trio.lowlevel.enable_ki_protection
     async def _pump(self) -> None:
         """The reading task. A task of its own, so that waking it wakes nothing around it."""
-        receive = self.connection.receive
+        receive, finish = self.connection.receive, self._waiting.finish
         try:
             with self._pump_scope:
                 while True:
@@ -250,6 +208,8 @@ class Runtime:
                             for event in receive(frame):
                                 if isinstance(event, Request):
                                     self._act_on_request(event)
+                                elif isinstance(event, Response):
+                                    finish(event.id, result=event.result)
                                 else:
                                     self._act(event)
                     finally:
@@ -275,10 +235,7 @@ class Runtime:
         """Note why the connection ended, and tell everybody who waits."""
         if self._lost is None:
             self._lost = reason
-        calls, self._calls = self._calls, {}
-        for call in calls.values():
-            call.error = self._why_lost()
-            trio.lowlevel.reschedule(call.task)
+        self._waiting.fail_all(self._why_lost)
 
     def _why_lost(self) -> McpError:
         """A fresh exception for each caller."""
@@ -291,13 +248,11 @@ class Runtime:
     # What comes in.
 
     def _act(self, event: Event) -> None:
-        if isinstance(event, Response):
-            self._finish(event.id, result=event.result)
-        elif isinstance(event, ErrorResponse):
+        if isinstance(event, ErrorResponse):
             assert event.id is not None
             error = event.error
             data = None if error.data is UNSET else error.data
-            self._finish(event.id, error=RequestFailed(error.code, error.message, data))
+            self._waiting.finish(event.id, error=RequestFailed(error.code, error.message, data))
         elif isinstance(event, Notification):
             try:
                 self._handler.received(event)
@@ -308,28 +263,18 @@ class Runtime:
         elif isinstance(event, Cancel):
             self._act_on_cancel(event)
         elif isinstance(event, Failed):
-            self._finish(event.id, error=RemoteProtocolError(event.error, event.rule))
+            self._waiting.finish(event.id, error=RemoteProtocolError(event.error, event.rule))
         else:
-            assert not isinstance(event, Request)
+            assert not isinstance(event, Request | Response)
             if isinstance(event, Refused) and event.reply is not None:
                 self._post(event.reply)
             self._handler.observed(event)
 
-    def _finish(
-        self, id: RequestId, *, result: Raw | None = None, error: McpError | None = None
-    ) -> None:
-        call = self._calls.pop(id, None)
-        if call is not None:
-            call.result = result
-            call.error = error
-            trio.lowlevel.reschedule(call.task)
-
     def _act_on_progress(self, progress: Progress) -> None:
-        call = self._calls.get(progress.id) if progress.id is not None else None
+        call = self._waiting.by_id.get(progress.id) if progress.id is not None else None
         if call is None:
             return
-        if call.extends:
-            call.deadline = self._clock.current_time() + call.seconds
+        self._waiting.extend(call)
         if call.on_progress is not None:
             try:
                 call.on_progress(progress)
@@ -426,44 +371,18 @@ class Runtime:
             await self._wait_for_room(method, seconds)
         if self._lost is not None:
             raise self._why_lost()
-        timeouts = self.timeouts
-        connection = self.connection
-        now = self._clock.current_time()
-        if seconds is None:
-            seconds = timeouts.request
-        call = _Call(
-            method,
-            trio.lowlevel.current_task(),
-            now,
-            seconds,
-            now + seconds,
-            now + (timeouts.maximum if maximum is None else maximum),
-            timeouts.progress_extends if extends is None else extends,
-        )
-        id = connection.next_id()
+        waiting = self._waiting
+        call = waiting.make(method, seconds, maximum, extends=extends)
+        id = self.connection.next_id()
         if on_progress is not None:
             if inspect.iscoroutinefunction(on_progress):
                 raise TypeError("on_progress is called by the reading task: give a plain function")
             call.on_progress = on_progress
             params = _with_token(params, id)
-        data = connection.send(Request(id, method, params))
+        data = self.connection.send(Request(id, method, params))
         assert data is not None
-        self.channel.send_nowait(data, linger=len(self._calls) > 0)
-        self._calls[id] = call
-        # While a question is open only the hard limit runs.
-        deadline = call.limit if self._questions else min(call.deadline, call.limit)
-        if deadline < self._watch_at:
-            self._watch_again(deadline)
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            self._abandon(id, "the caller was cancelled")
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
-        if call.error is not None:
-            raise call.error
-        assert call.result is not None
-        return call.result
+        self.channel.send_nowait(data, linger=len(waiting.by_id) > 0)
+        return await waiting.wait(id, call)
 
     async def _wait_for_room(self, method: str, seconds: float | None) -> None:
         limit = self.timeouts.request if seconds is None else seconds
@@ -472,10 +391,9 @@ class Runtime:
         if scope.cancelled_caught:
             raise RequestTimeout(method, limit, ": the peer does not read, so it was not even sent")
 
-    def _abandon(self, id: RequestId, reason: str) -> None:
+    def _abandon(self, id: RequestId, call: Call, reason: str) -> None:
         """Nobody waits for this answer any more: tell the peer, unless the protocol forbids it."""
-        call = self._calls.pop(id, None)
-        if call is None or call.method == "initialize":
+        if call.method == "initialize":
             return
         try:
             data = self.connection.send(Cancel(id, reason))
@@ -518,56 +436,13 @@ class Runtime:
         except Exception:
             logger.exception("%s raised", function)
 
-    # Deadlines.
-
     def question_opens(self) -> None:
-        """A question of the peer is with somebody on this side: the clocks of our calls stand still."""
-        if not self._questions:
-            self._paused_at = self._clock.current_time()
-        self._questions += 1
+        """A question of the peer is with somebody on this side: our callers' deadlines stand still."""
+        self._waiting.question_opens()
 
     def question_closes(self) -> None:
         """The counterpart of `question_opens`."""
-        self._questions -= 1
-        if self._questions:
-            return
-        now = self._clock.current_time()
-        for call in self._calls.values():
-            call.deadline += now - max(self._paused_at, call.started)
-        self._watch_again(self._next_deadline())
-
-    def _next_deadline(self) -> float:
-        if self._questions:
-            return min((call.limit for call in self._calls.values()), default=NEVER)
-        return min((min(call.deadline, call.limit) for call in self._calls.values()), default=NEVER)
-
-    def _watch_again(self, deadline: float) -> None:
-        self._watch_at = deadline
-        self._watch_scope.deadline = deadline
-
-    async def _watch(self) -> None:
-        """The one task that watches all deadlines. It wakes at the earliest that was ever set."""
-        while True:
-            with self._watch_scope:
-                await trio.sleep_forever()
-            now = self._clock.current_time()
-            for id, call in list(self._calls.items()):
-                if now >= call.limit or (now >= call.deadline and not self._questions):
-                    self._time_out(id, call, now)
-            self._watch_at = self._next_deadline()
-            self._watch_scope = trio.CancelScope(deadline=self._watch_at)
-
-    def _time_out(self, id: RequestId, call: _Call, now: float) -> None:
-        self._abandon(id, "no answer in time")
-        hard = now >= call.limit
-        seconds = call.limit - call.started if hard else call.seconds
-        hint = (
-            ""
-            if hard
-            else "; timeout= raises the limit of a call, Timeouts(request=...) that of the client"
-        )
-        call.error = RequestTimeout(call.method, seconds, hint)
-        trio.lowlevel.reschedule(call.task)
+        self._waiting.question_closes()
 
 
 def single(error: BaseException) -> BaseException:

@@ -47,7 +47,7 @@ class Workers:
 
     def submit(self, id: RequestId, job: Job) -> bool:
         """Serve `job` as soon as may be; False if too many wait already."""
-        if len(self._queue) >= self._queued and len(self.scopes) >= self._concurrent:
+        if len(self._queue) + len(self.scopes) >= self._queued + self._concurrent:
             return False
         self._queue[id] = job
         if not self._woken:

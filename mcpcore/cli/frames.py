@@ -6,7 +6,6 @@ requests of both sides are remembered by their ids.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import msgspec
@@ -39,10 +38,9 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Story:
-    """Tells each frame of a session in the order in which they cross. `asked` counts requests."""
+    """Tells each frame of a session in the order in which they cross."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
         self._requests: dict[tuple[Direction, str], str] = {}
         self._cancelled: set[tuple[Direction, str]] = set()
 
@@ -60,7 +58,6 @@ class Story:
                 if method == "notifications/cancelled":
                     self._cancelled.add((direction, repr(members.get("requestId"))))
                 return _notification(method)
-            self.asked[method] += 1
             self._requests[direction, repr(message["id"])] = method
             return _request(method, members)
         # By value and type: 1 and "1" are two ids.
@@ -80,8 +77,8 @@ def _request(method: str, params: dict[str, Any]) -> Told:
     if isinstance(meta, dict) and "progressToken" in meta:
         return _told(f"request {method}, with a token for progress", "PROG-01")
     if method.endswith("/list"):
-        return _told(f"request {method}: the first page", "CAP-01")
-    return _told(f"request {method}", "JRPC-02")
+        return _told(f"request {method}: the first page", "PAGE-01")
+    return _told(f"request {method}", "TOOL-11" if method == "tools/call" else "JRPC-02")
 
 
 def _notification(method: str) -> Told:

@@ -139,7 +139,9 @@ class _SayRecords(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # What was forgiven is told at the end, by `say_forgiven`.
         if record.module != "forgiven":
-            say(f"{record.levelname.lower()}: {visible(_one_line(record.getMessage()))}")
+            cause = f": {record.exc_info[1]!r}" if record.exc_info else ""
+            text = _one_line(record.getMessage() + cause)
+            say(f"{record.levelname.lower()}: {visible(text)}")
 
 
 def say_warnings() -> None:

@@ -14,8 +14,8 @@ import trio
 from mcpcore.cli.output import say, say_error, say_forgiven, say_log, say_warnings
 from mcpcore.client import Client, ClientOptions, connect
 from mcpcore.errors import McpError
-from mcpcore.runtime import Timeouts
 from mcpcore.transport import StdioServer
+from mcpcore.waiting import Timeouts
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack, final
 
 import msgspec
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from mcpcore import codec
 from mcpcore import types as t
@@ -40,9 +40,10 @@ from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Notification, Refused, Request, Stale
 from mcpcore.protocol.lifecycle import State
 from mcpcore.revisions import HANDSHAKE
-from mcpcore.runtime import Handler, Later, Limits, ProgressCallback, Runtime, Timeouts
+from mcpcore.runtime import Handler, Later, Limits, Runtime
 from mcpcore.transport.channel import Channel
 from mcpcore.validation import MISSING, SchemaCheck, UnusableSchema, can_validate
+from mcpcore.waiting import ProgressCallback, Timeouts
 
 logger = logging.getLogger("mcpcore.client")
 
@@ -312,7 +313,7 @@ class Client(Lists):
         params = UNSET if cursor is None else t.PaginatedParams(cursor=cursor)
         raw = await self.runtime.request(method, params)
         page = self._decode(raw, result)
-        if page.next_cursor is None and bytes(raw).find(b'"nextCursor":null') >= 0:
+        if page.next_cursor is None and _has_null_cursor(raw):
             self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
         if isinstance(page, t.ListToolsResult):
             self._note_schemas(page, first=cursor is None)
@@ -398,3 +399,14 @@ class Client(Lists):
             raise RemoteProtocolError(f"{event.error}; received: {event.excerpt}", event.rule)
         else:
             logger.warning("refused: %s; received: %s", event.error, event.excerpt)
+
+
+class _Cursor(msgspec.Struct, rename="camel"):
+    next_cursor: Any = UNSET
+
+
+def _has_null_cursor(page: Raw) -> bool:
+    data = bytes(page)
+    return data.find(b'"nextCursor"') >= 0 and (
+        msgspec.json.decode(data, type=_Cursor).next_cursor is None
+    )

@@ -19,11 +19,12 @@ from mcpcore.client.answers import (
 )
 from mcpcore.errors import RequestFailed, VersionMismatch
 from mcpcore.protocol.events import Notification
-from mcpcore.runtime import NEVER, Limits, Runtime, Timeouts
+from mcpcore.runtime import Limits, Runtime
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.lines import open_stream
 from mcpcore.transport.memory import memory_channels
 from mcpcore.transport.process import StdioServer, start_server
+from mcpcore.waiting import NEVER, Timeouts
 
 logger = logging.getLogger("mcpcore.client")
 

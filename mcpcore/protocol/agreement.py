@@ -26,16 +26,13 @@ class Agreement:
         self.revisions = revisions
         self.state = State.FRESH
         self.revision: Revision | None = None
+        self.writing = revisions[0]
+        """The revision to write messages in: the agreed one, or before that the newest of ours."""
         self.peer: t.InitializeParams | t.InitializeResult | None = None
         self.declared = Declared(t.ClientCapabilities(), t.ServerCapabilities())
         self.outbound: Gate | None = None
         self.inbound: Gate | None = None
         self._offer: t.InitializeParams | None = None
-
-    @property
-    def writing(self) -> Revision:
-        """The revision to write messages in: the agreed one, or before that the newest of ours."""
-        return self.revision or self.revisions[0]
 
     def spoken(self, name: str) -> Revision | None:
         """The row of the revision called `name`, if this side speaks it."""
@@ -98,7 +95,7 @@ class Agreement:
         self._move("server", "initialize answered")
         # What was offered with one revision in mind may mean less in the one that was agreed on.
         self.declared = Declared(codec.fit_capabilities(client, revision), server)
-        self.revision = revision
+        self.revision = self.writing = revision
         self.outbound = Gate(self.role, revision, self.declared)
         self.inbound = Gate(self.other, revision, self.declared)
 

@@ -351,7 +351,7 @@ class Connection:
         return Refused(error, seen, rule, reply)
 
     def _receive_malformed(self, bad: Malformed, batch: Batch | None) -> list[Event]:
-        id = self._match(bad.id) if bad.answers else None
+        id = self._match(bad.id) if bad.answers or bad.either else None
         if id is not None:
             return [self._fail(id, bad.error.message, "JRPC-08")]
         rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"

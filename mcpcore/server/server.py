@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, final, overload
 
 from mcpcore import types as t
 from mcpcore.revisions import HANDSHAKE, lookup
-from mcpcore.runtime import Limits, Timeouts
+from mcpcore.runtime import Limits
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
 from mcpcore.server.resources import RegisteredResource, ResourceOptions
@@ -21,6 +21,7 @@ from mcpcore.server.session import Around, AroundSession, RootsChanged, Session
 from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
+from mcpcore.waiting import Timeouts
 
 F = TypeVar("F", bound=Callable[..., Any])
 

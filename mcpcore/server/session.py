@@ -26,13 +26,14 @@ from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
 from mcpcore.protocol.lifecycle import State
 from mcpcore.protocol.uri_template import TraversalRefused
 from mcpcore.revisions import MULTIPLE_CHOICE
-from mcpcore.runtime import Handler, Later, Limits, Runtime, Timeouts
+from mcpcore.runtime import Handler, Later, Limits, Runtime
 from mcpcore.server.context import Context, Peer
 from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
 from mcpcore.server.resources import RegisteredResource
 from mcpcore.server.tools import RegisteredTool
 from mcpcore.transport.channel import Channel
+from mcpcore.waiting import Timeouts
 
 logger = logging.getLogger("mcpcore.server")
 

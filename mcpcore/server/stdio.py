@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -42,7 +43,9 @@ def run_stdio(server: Serves, channel: Channel | None = None) -> None:
     number = trio.run(_until_signal, server, channel)
     if number:
         # A thread that still reads the terminal must not hold up the end of the process.
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
         os._exit(128 + number) if threading.active_count() > 1 else sys.exit(128 + number)
 
 

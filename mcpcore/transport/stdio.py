@@ -34,7 +34,7 @@ def claim_stdio(*, threads: bool | None = None, max_line: int = MAX_LINE) -> Lin
         source = trio.lowlevel.FdStream(read_from)
     # Not blocking is a property of the open pipe, not of our descriptor: where stderr is the same
     # pipe, everything that writes to stderr would suffer.
-    shared = os.path.sameopenfile(write_to, 2) if _is_open(2) else False
+    shared = os.path.sameopenfile(write_to, 2)
     if threads or (threads is None and (shared or not _can_be_waited_on(write_to))):
         sink = ThreadSendStream(write_to)
     else:
@@ -44,23 +44,18 @@ def claim_stdio(*, threads: bool | None = None, max_line: int = MAX_LINE) -> Lin
 
 def claim_descriptors() -> tuple[int, int]:
     """Private copies of descriptors 0 and 1; the standard ones are pointed elsewhere. Once a process."""
+    # A standard descriptor that is closed would be the next number that the system gives away, and
+    # what is printed would end up in something else.
+    while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(null, True)
     read_from, write_to = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(2 if _is_open(2) else null, 1)
+    os.dup2(2, 1)
     os.close(null)
     # What handlers print should be seen when they print it, as on any stderr.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)
     return read_from, write_to
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
 
 
 def _can_be_waited_on(descriptor: int) -> bool:
