@@ -14,7 +14,8 @@ import msgspec
 from msgspec import UNSET
 
 from mcpcore.cli import describe
-from mcpcore.cli.output import TOOL_ERROR, say, say_progress, show, show_json, visible
+from mcpcore.cli.output import TOOL_ERROR, say, show, show_json, visible
+from mcpcore.cli.reports import say_progress
 from mcpcore.cli.running import Reach, run, session
 from mcpcore.client import Client
 from mcpcore.client.lists import MAX_PAGES, Items

@@ -11,7 +11,8 @@ import click
 import msgspec
 import trio
 
-from mcpcore.cli.output import say, say_error, say_forgiven, say_log, say_warnings
+from mcpcore.cli.output import say
+from mcpcore.cli.reports import say_error, say_forgiven, say_log, say_warnings
 from mcpcore.client import Client, ClientOptions, connect
 from mcpcore.errors import McpError
 from mcpcore.transport import StdioServer

@@ -25,10 +25,10 @@ from mcpcore.cli.output import (
     PROTOCOL,
     TOOL_ERROR,
     say,
-    say_warnings,
     visible,
     write,
 )
+from mcpcore.cli.reports import say_warnings
 from mcpcore.cli.running import run
 from mcpcore.client import Client, connect
 from mcpcore.protocol.events import Progress
