@@ -5,8 +5,8 @@ request still has a task and a cancel scope to itself while it runs: a worker wh
 cancelled, or whose handler left a context variable behind, serves nobody else and ends.
 
 When many requests arrive at once a first worker is woken; a worker that begins a request while others
-wait wakes two more, unless some are on their way already. So requests that do not wait are all served by one worker in one turn, and
-those that do are spread over as many workers as it takes within a few turns.
+wait wakes two more, unless some are on their way already. So requests that do not wait are all served
+by one worker in one turn, and those that do are spread over as many workers as it takes within a few.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The client: one connection to one server.
 
-Each method is a request of the specification; each gives the result as its Struct or raises one plain exception
-of `mcpcore.errors`. Results of tools are never raised: look at `is_error`.
+Each method is a request of the specification; each gives the result as its Struct or raises one plain
+exception of `mcpcore.errors`. Results of tools are never raised: look at `is_error`.
 """
 
 from __future__ import annotations

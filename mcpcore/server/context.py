@@ -317,6 +317,6 @@ def _inlined(field: dict[str, Any], components: Mapping[str, Any]) -> dict[str, 
         field = {name: value for name, value in field.items() if name != "default"}
     if isinstance(field.get("items"), dict):
         field = field | {"items": _inlined(field["items"], components)}
-    if "enum" in field and "type" not in field:
+    if "enum" in field and all(isinstance(choice, str) for choice in field["enum"]):
         field = {"type": "string", **field}
     return field

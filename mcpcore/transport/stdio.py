@@ -47,7 +47,7 @@ def claim_descriptors() -> tuple[int, int]:
     # A standard descriptor that is closed would be the next number that the system gives away, and
     # what is printed would end up in something else.
     while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(null, True)
+        os.set_inheritable(null, True)  # noqa: FBT003 - its only form
     read_from, write_to = os.dup(0), os.dup(1)
     os.dup2(null, 0)
     os.dup2(2, 1)

@@ -65,9 +65,8 @@ def serve_stdio() -> None:
 
 
 def client(kind, target, era):
-    from contextlib import asynccontextmanager
-
     import os
+    from contextlib import asynccontextmanager
 
     from mcpcore import StdioServer, connect
 

@@ -78,7 +78,7 @@ async def test_the_exception_of_a_body_whose_server_died_comes_out_plain():
     """F-034 F-128."""
     async with greeting() as (channel, server):
         server.begin(server.welcome)
-        with pytest.raises(ConnectionLost) as caught:  # noqa: PT012 - the block is what is tested
+        with pytest.raises(ConnectionLost) as caught:
             async with connect(channel) as client:
                 call = server.begin(client.call_tool, "f")
                 await trio.testing.wait_all_tasks_blocked()
@@ -122,7 +122,7 @@ async def test_cancelling_while_the_block_is_left_passes_too():
 
 async def test_a_bodys_exception_goes_before_a_cancellation():
     with trio.CancelScope() as scope:
-        with pytest.raises(ValueError, match="mine"):  # noqa: PT012 - the block is what is tested
+        with pytest.raises(ValueError, match="mine"):
             async with connect(make_server()):
                 scope.cancel()
                 raise ValueError("mine")
@@ -131,7 +131,7 @@ async def test_a_bodys_exception_goes_before_a_cancellation():
 
 
 async def test_a_timeout_around_the_block_is_the_callers_own(autojump_clock):
-    with pytest.raises(trio.TooSlowError):  # noqa: PT012 - the block is what is tested
+    with pytest.raises(trio.TooSlowError):
         with trio.fail_after(5):
             async with connect(make_server()) as client:
                 await client.call_tool("hang", timeout=float("inf"))

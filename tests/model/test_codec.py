@@ -281,7 +281,9 @@ def test_what_has_no_json_form_cannot_be_written() -> None:
 
 
 def test_big_integers_are_written_with_every_digit() -> None:
-    assert b"123456789012345678901234567890" in codec.encode(Response(1, {"x": 123456789012345678901234567890}), LAST)
+    assert b"123456789012345678901234567890" in codec.encode(
+        Response(1, {"x": 123456789012345678901234567890}), LAST
+    )
 
 
 # In: content.
@@ -479,7 +481,9 @@ def test_a_list_that_is_none_is_an_error(type: Any, member: str, good: Any, bad:
 
 def test_half_a_surrogate_pair_is_mended_and_noted() -> None:
     notes: list[Note] = []
-    result = codec.decode(rb'{"content":[{"type":"text","text":"\ud83d!"}]}', t.CallToolResult, notes)
+    result = codec.decode(
+        rb'{"content":[{"type":"text","text":"\ud83d!"}]}', t.CallToolResult, notes
+    )
     assert result.text == "\ufffd!"
     assert [note.rule for note in notes] == ["JSON-01"]
     again = codec.decode(rb'{"content":[{"type":"text","text":"\ud83d!"}]}', t.CallToolResult)

@@ -199,7 +199,10 @@ def test_what_is_no_message(text: str, code: int, id: Any, answers: bool, notifi
 
 def test_the_message_says_what_is_wrong() -> None:
     assert "Parse error" in broken("{").error.message
-    assert "params must be an object" in broken('{"jsonrpc":"2.0","id":1,"method":"a","params":[]}').error.message
+    assert (
+        "params must be an object"
+        in broken('{"jsonrpc":"2.0","id":1,"method":"a","params":[]}').error.message
+    )
     assert "invalid UTF-8 at byte 1" in broken(b'"\xff"').error.message
     assert "nested too deeply" in broken(b"[" * 100_000).error.message
 
@@ -272,7 +275,9 @@ def test_deep_nesting_is_a_parse_error_and_no_crash(data: bytes) -> None:
 
 def test_moderate_nesting_is_read() -> None:
     params = b'{"x":' + b"[" * 200 + b"]" * 200 + b"}"
-    assert bytes(decode(b'{"jsonrpc":"2.0","method":"a","params":' + params + b"}").params) == params
+    assert (
+        bytes(decode(b'{"jsonrpc":"2.0","method":"a","params":' + params + b"}").params) == params
+    )
 
 
 # Halves of surrogate pairs.
@@ -310,7 +315,9 @@ def test_whole_pairs_and_escaped_backslashes_are_left_alone(written: str) -> Non
 
 
 def test_surrogates_in_a_batch_are_mended() -> None:
-    message, _ = read(r'[{"jsonrpc":"2.0","id":"\ud800","method":"a"},{"jsonrpc":"2.0","method":"b"}]')
+    message, _ = read(
+        r'[{"jsonrpc":"2.0","id":"\ud800","method":"a"},{"jsonrpc":"2.0","method":"b"}]'
+    )
     (one, notes), (other, _) = message.members
     assert one == Request("\ufffd", "a")
     assert notes == ("JSON-01",)
@@ -412,15 +419,24 @@ def test_an_excerpt_is_printable() -> None:
 
 def test_what_is_written_has_only_its_own_members() -> None:
     assert jsonrpc.encode(Request(1, "a")) == b'{"jsonrpc":"2.0","id":1,"method":"a"}'
-    assert jsonrpc.encode(Request("1", "a", {})) == b'{"jsonrpc":"2.0","id":"1","method":"a","params":{}}'
-    assert jsonrpc.encode(Notification("a", {"x": 1})) == b'{"jsonrpc":"2.0","method":"a","params":{"x":1}}'
+    assert (
+        jsonrpc.encode(Request("1", "a", {}))
+        == b'{"jsonrpc":"2.0","id":"1","method":"a","params":{}}'
+    )
+    assert (
+        jsonrpc.encode(Notification("a", {"x": 1}))
+        == b'{"jsonrpc":"2.0","method":"a","params":{"x":1}}'
+    )
     assert jsonrpc.encode(Response(0, {})) == b'{"jsonrpc":"2.0","id":0,"result":{}}'
 
 
 def test_an_error_of_an_unreadable_request_has_no_id() -> None:
     """JRPC-23: never an invented one."""
     error = ErrorObject(PARSE_ERROR, "m")
-    assert jsonrpc.encode(ErrorResponse(None, error)) == b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}'
+    assert (
+        jsonrpc.encode(ErrorResponse(None, error))
+        == b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}'
+    )
 
 
 def test_null_data_of_an_error_is_not_absent_data() -> None:

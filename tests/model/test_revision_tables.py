@@ -60,9 +60,7 @@ def test_a_method_has_at_most_one_row_in_each_revision_and_direction(
     revision: revisions.Revision, sender: revisions.Role
 ) -> None:
     rows = [
-        row.name
-        for row in METHODS
-        if row.sender in (sender, "both") and row.exists_in(revision)
+        row.name for row in METHODS if row.sender in (sender, "both") and row.exists_in(revision)
     ]
     assert len(rows) == len(set(rows))
     assert all(method_row(name, sender, revision) is not None for name in rows)
@@ -141,8 +139,8 @@ def test_every_content_kind_has_a_row() -> None:
     tagged = {
         struct
         for struct in STRUCTS
-        if struct.__struct_config__.tag is not None
-        and "Content" in struct.__name__ + str(struct.__doc__) or struct.__name__ in ("ResourceLink", "EmbeddedResource")
+        if (struct.__struct_config__.tag is not None
+        and "Content" in struct.__name__ + str(struct.__doc__)) or struct.__name__ in ("ResourceLink", "EmbeddedResource")
     }  # fmt: skip
     assert {row.struct for row in KINDS} == {
         struct for struct in tagged if struct.__name__ != "UnknownContent"

@@ -27,9 +27,9 @@ def literals(tree: ast.Module) -> Iterator[ast.Constant]:
     """Every string in `tree` that is no docstring, of a member or an attribute included."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in docstrings:
-                yield node
+        text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if text and id(node) not in docstrings:
+            yield node
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -86,7 +86,9 @@ def test_the_model_imports_the_standard_library_msgspec_and_itself() -> None:
 def test_the_protocol_imports_the_model_and_itself() -> None:
     below = tuple("mcpcore." + part.removesuffix(".py").rstrip("/") for part in FLOOR_0 + FLOOR_1)
     for name, tree in on(FLOOR_1).items():
-        allowed = {"msgspec"} | ({"jsonschema", "referencing"} if name == "validation.py" else set())
+        allowed = {"msgspec"} | (
+            {"jsonschema", "referencing"} if name == "validation.py" else set()
+        )
         for module in imported(tree):
             top = module.split(".")[0]
             fine = top in sys.stdlib_module_names or top in allowed

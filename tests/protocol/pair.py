@@ -72,9 +72,7 @@ def plain(event: Event) -> Any:
 class ConnectionPair:
     """A client and a server engine, joined by nothing but method calls."""
 
-    def __init__(
-        self, client: Connection | None = None, server: Connection | None = None
-    ) -> None:
+    def __init__(self, client: Connection | None = None, server: Connection | None = None) -> None:
         self.client = client or Connection("client")
         self.server = server or Connection("server")
         self.side: dict[Role, Connection] = {"client": self.client, "server": self.server}

@@ -50,7 +50,10 @@ def replies(events: list[Any]) -> list[bytes]:
 def test_two_requests_are_answered_in_one_array(sender: Role) -> None:
     """BATCH-01, BATCH-04, BATCH-09."""
     pair = ConnectionPair.ready(BATCHES)
-    assert pair.deliver(sender, array(ping(1), ping("1"))) == [Request(1, "ping"), Request("1", "ping")]
+    assert pair.deliver(sender, array(ping(1), ping("1"))) == [
+        Request(1, "ping"),
+        Request("1", "ping"),
+    ]
     other = pair.side[OTHER[sender]]
     assert other.send(Response("1", {"n": 2})) is None
     answer = other.send(ErrorResponse(1, ErrorObject(5, "no")))

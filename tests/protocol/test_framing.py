@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,7 +182,7 @@ def test_any_bytes_in_any_split_give_the_same_frames(
     stream: bytes, cuts: list[int], max_line: int
 ) -> None:
     at = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
-    chunks = [stream[start:stop] for start, stop in zip(at, at[1:], strict=False)]
+    chunks = [stream[start:stop] for start, stop in itertools.pairwise(at)]
     assert b"".join(chunks) == stream
     for limit in (max_line, MAX_LINE):
         whole = read(stream, max_line=limit)

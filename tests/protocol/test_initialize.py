@@ -41,9 +41,7 @@ def offered(*, strict: bool = False) -> ConnectionPair:
 
 def initialize_frame(**params: Any) -> bytes:
     plain = msgspec.to_builtins(offer()) | params
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": plain}
-    ).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": plain}).encode()
 
 
 def answer_frame(**result: Any) -> bytes:
@@ -61,9 +59,7 @@ def error_of(event: Any) -> tuple[Any, int]:
 # Versions.
 
 
-@pytest.mark.parametrize(
-    ("asked", "answered"), [*product(HANDSHAKE, HANDSHAKE)], ids=lambda name: str(name)
-)
+@pytest.mark.parametrize(("asked", "answered"), [*product(HANDSHAKE, HANDSHAKE)], ids=str)
 def test_the_answer_decides_the_revision(asked: str, answered: str) -> None:
     """VERS-03, VERS-04: what was asked for, or a counter-offer."""
     pair = ConnectionPair()

@@ -275,7 +275,7 @@ class World:
 
     def check(self, side: Role) -> None:
         """In every world: a call that did not end is in flight, and the other way round."""
-        expected = {id for id in range(1, self.asked[side] + 1)} - set(self.outcome[side])
+        expected = set(range(1, self.asked[side] + 1)) - set(self.outcome[side])
         if set(self.engine[side].in_flight) != expected:
             found = self.engine[side].in_flight
             raise Violation(f"in flight at the {side}: {found}, not {expected}")

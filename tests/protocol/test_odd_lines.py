@@ -143,9 +143,7 @@ async def test_an_odd_line_before_a_server(row: Row, strict: bool, autojump_cloc
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_stream, adding(strict=strict), far)
         opening = json.dumps(INITIALIZE | {"id": "open"}).encode()
-        await near.send_all(
-            opening + b'\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
-        )
+        await near.send_all(opening + b'\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
         await trio.testing.wait_all_tasks_blocked()
         await near.send_all(row.line + b"\n")
         await trio.testing.wait_all_tasks_blocked()
@@ -161,9 +159,7 @@ async def test_an_odd_line_before_a_server(row: Row, strict: bool, autojump_cloc
     check(row, answers)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.server_only], ids=lambda row: row.name
-)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.server_only], ids=lambda row: row.name)
 async def test_an_odd_request_on_a_channel(row: Row, autojump_clock: Any) -> None:
     """The same over a channel within the process, where frames come whole."""
     near, far = memory_channels()

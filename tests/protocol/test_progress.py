@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pair import OTHER, ConnectionPair
 from msgspec import UNSET
+from pair import OTHER, ConnectionPair
 
 from mcpcore import types as t
 from mcpcore.errors import LocalProtocolError
@@ -89,7 +89,11 @@ def test_progress_grows(sender: Role) -> None:
 @both_ways
 def test_progress_that_cannot_be_written_does_not_count(sender: Role) -> None:
     pair = asking(sender)
-    for progress in (Progress(7, float("inf")), Progress(7, 5, float("nan")), Progress(7, 5, 6, "\ud800")):
+    for progress in (
+        Progress(7, float("inf")),
+        Progress(7, 5, float("nan")),
+        Progress(7, 5, 6, "\ud800"),
+    ):
         with pytest.raises(LocalProtocolError):
             pair.send(OTHER[sender], progress)
     assert len(pair.send(OTHER[sender], Progress(7, 1))) == 1

@@ -274,7 +274,7 @@ async def test_a_keyboard_interrupt_in_a_handler_is_no_failure_of_it():
     async def f() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the block is what is tested
+    with pytest.raises(KeyboardInterrupt):
         async with served(server) as client:
             client.ask("tools/call", {"name": "f"})
             await trio.sleep_forever()
