@@ -23,6 +23,7 @@ from mcpcore.protocol.events import (
 )
 from mcpcore.protocol.framing import MAX_LINE, NEED_DATA, Frame, LineDecoder, NeedData
 from mcpcore.protocol.lifecycle import State
+from mcpcore.protocol.uri_template import TraversalRefused, UriTemplate
 
 __all__ = [
     "MAX_LINE",
@@ -46,4 +47,6 @@ __all__ = [
     "Sendable",
     "Stale",
     "State",
+    "TraversalRefused",
+    "UriTemplate",
 ]

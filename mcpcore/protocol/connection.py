@@ -273,6 +273,12 @@ class Connection:
                 # is looked at step by step in `_receive_request`.
                 self._open_incoming(message, frame, None)
                 return [message]
+        elif isinstance(message, Response):
+            call = self._outgoing.get(message.id)
+            if call is not None and not notes and call.method != "initialize":
+                # And nearly every frame of a busy client; the others go through `_receive_answer`.
+                del self._outgoing[message.id]
+                return [message]
         elif isinstance(message, jsonrpc.Batch):
             return self._receive_batch(message, frame)
         return self._receive_one(message, notes, frame, None)
