@@ -858,7 +858,7 @@ OBJECT = st.fixed_dictionaries(
 FRAME = (OBJECT | st.lists(OBJECT, max_size=4)).map(lambda value: json.dumps(value).encode())
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     st.sampled_from(ROLES),
     st.booleans(),

@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
     calls: tuple[Role, ...] = ("client", "client", "server", "server")
     cancels: tuple[Role, ...] = ("client",)
-    """Who may cancel its first call, once each; `twice` in a row is a second name."""
+    """Who may cancel its first call, once for each time it is named."""
     progress: int = 1
     """How many times the server may report on the client's first call."""
     duplicates: int = 1
