@@ -14,6 +14,10 @@ HIGH_WATER = 256 * 1024
 """Bytes that may wait to be written before callers are held back: enough to keep a pipe of 64 KiB
 full, little enough that a peer that does not read is noticed."""
 
+BACKLOG = 64 * 1024 * 1024
+"""Bytes that may wait at all. Answers and cancellations cannot be held back, so a peer that asks and
+never reads would fill the memory: beyond this the channel ends, and says why."""
+
 
 class Channel(ABC):
     """Whole messages, in order, both ways.

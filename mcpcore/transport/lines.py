@@ -18,7 +18,7 @@ import trio
 
 from mcpcore.errors import ConnectionLost
 from mcpcore.protocol.framing import MAX_LINE, Frame, LineDecoder, NeedData
-from mcpcore.transport.channel import HIGH_WATER, Channel
+from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 
 READ_SIZE = 256 * 1024
 """Bytes asked for in one read: four times a pipe's usual capacity."""
@@ -33,7 +33,7 @@ FLUSH_TIME = 0.5
 class LineChannel(Channel):
     """One message a line, read from `source` and written to `sink` (which may be one stream).
 
-    `max_line` and `high_water` are in bytes, `flush_time` in seconds.
+    `max_line`, `high_water` and `backlog` are in bytes, `flush_time` in seconds.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class LineChannel(Channel):
         *,
         max_line: int = MAX_LINE,
         high_water: int = HIGH_WATER,
+        backlog: int = BACKLOG,
         flush_time: float = FLUSH_TIME,
     ) -> None:
         self._source = source
@@ -52,6 +53,7 @@ class LineChannel(Channel):
         self._reading = trio.CancelScope()
         self._decoder = LineDecoder(max_line)
         self._high_water = high_water
+        self._backlog = backlog
         self._flush_time = flush_time
         self._queue: list[bytes] = []
         self._queued = 0
@@ -68,6 +70,8 @@ class LineChannel(Channel):
     def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
         if self._lost is not None:
             raise self._lost.again()
+        if self._queued > self._backlog:
+            raise self.lost(f"the peer does not read: {self._queued} bytes wait for it")
         queue = self._queue
         for message in messages:
             queue += (message, b"\n")

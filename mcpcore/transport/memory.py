@@ -12,7 +12,7 @@ import trio
 
 from mcpcore.errors import ConnectionLost
 from mcpcore.protocol.framing import Frame
-from mcpcore.transport.channel import HIGH_WATER, Channel
+from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 
 CLOSE_GRACE = 2.0
 """Seconds that a server in this process has to finish after its client closed."""
@@ -21,9 +21,10 @@ CLOSE_GRACE = 2.0
 class MemoryChannel(Channel):
     """One end; made by `memory_channels`."""
 
-    def __init__(self, high_water: int) -> None:
+    def __init__(self, high_water: int, backlog: int) -> None:
         self._peer: MemoryChannel
         self._high_water = high_water
+        self._backlog = backlog
         self._inbox: deque[bytes] = deque()
         self._waiting = 0
         self._lost: ConnectionLost | None = None
@@ -37,6 +38,10 @@ class MemoryChannel(Channel):
         if self._lost is not None:
             raise self._lost.again()
         peer = self._peer
+        if peer._waiting > self._backlog:
+            self._end(f"the peer does not read: {peer._waiting} bytes wait for it")
+            peer._end("the peer closed the connection")
+            raise ConnectionLost(f"the peer does not read: {peer._waiting} bytes wait for it")
         peer._inbox.extend(messages)
         peer._waiting += sum(map(len, messages))
         peer._arrived.unpark()
@@ -80,8 +85,10 @@ class MemoryChannel(Channel):
             self._room.unpark_all()
 
 
-def memory_channels(high_water: int = HIGH_WATER) -> tuple[MemoryChannel, MemoryChannel]:
-    """Two channels, each the other end of the other. `high_water` is in bytes."""
-    one, other = MemoryChannel(high_water), MemoryChannel(high_water)
+def memory_channels(
+    high_water: int = HIGH_WATER, backlog: int = BACKLOG
+) -> tuple[MemoryChannel, MemoryChannel]:
+    """Two channels, each the other end of the other. `high_water` and `backlog` are in bytes."""
+    one, other = MemoryChannel(high_water, backlog), MemoryChannel(high_water, backlog)
     one._peer, other._peer = other, one
     return one, other

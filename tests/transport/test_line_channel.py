@@ -547,3 +547,15 @@ async def test_open_stream_takes_a_limit():
     await other.send_all(b"x" * 20 + b"\n")
     (bad,) = await channel.receive()
     assert "more than 10 bytes" in bad.error.message
+
+
+async def test_a_peer_that_asks_and_never_reads_does_not_fill_the_memory() -> None:
+    """What cannot be held back is bounded: the channel ends, and says why, to the reading task too."""
+    near, far = trio.testing.memory_stream_pair()
+    channel = LineChannel(near, near, backlog=1000)
+    for _ in range(11):
+        channel.send_nowait(b"x" * 99)
+    with pytest.raises(ConnectionLost, match="does not read: 1100 bytes wait"):
+        channel.send_nowait(b"x")
+    with pytest.raises(ConnectionLost, match="does not read"):
+        await channel.receive()

@@ -40,3 +40,15 @@ async def test_waiting_for_room_ends_with_the_channel(autojump_clock):
         await trio.testing.wait_all_tasks_blocked()
         await other.aclose()
     assert not one.crowded
+
+
+async def test_a_peer_that_asks_and_never_reads_does_not_fill_the_memory() -> None:
+    """What cannot be held back is bounded: the channel ends, and says why."""
+    ours, theirs = memory_channels(backlog=1000)
+    for _ in range(11):
+        ours.send_nowait(b"x" * 100)
+    with pytest.raises(ConnectionLost, match="does not read: 1100 bytes wait"):
+        ours.send_nowait(b"x")
+    with pytest.raises(ConnectionLost, match="does not read"):
+        await ours.receive()
+    assert len(await theirs.receive()) == 11
