@@ -551,7 +551,7 @@ async def test_open_stream_takes_a_limit():
 
 async def test_a_peer_that_asks_and_never_reads_does_not_fill_the_memory() -> None:
     """What cannot be held back is bounded: the channel ends, and says why, to the reading task too."""
-    near, far = trio.testing.memory_stream_pair()
+    near, _far = trio.testing.memory_stream_pair()
     channel = LineChannel(near, near, backlog=1000)
     for _ in range(11):
         channel.send_nowait(b"x" * 99)
