@@ -48,6 +48,7 @@ from mcpcore.protocol.events import (
     Response,
     Stale,
 )
+from mcpcore.protocol.lifecycle import State
 from mcpcore.transport.channel import Channel
 from mcpcore.waiting import Call, ProgressCallback, Timeouts, WaitingCalls
 from mcpcore.workers import Workers
@@ -408,7 +409,9 @@ class Runtime:
         With `droppable` it is left out while the peer reads so slowly that messages pile up. Raises
         `LocalProtocolError`, `CapabilityMissing` or the reason why the connection ended.
         """
-        if self._lost is not None:
+        # A server whose input ended still works on what it accepted, and that may speak to the last.
+        draining = self.connection.role == "server" and self.connection.state is not State.CLOSED
+        if self._lost is not None and not draining:
             raise self._why_lost()
         if droppable and self.channel.crowded:
             return

@@ -16,7 +16,7 @@ import trio
 from msgspec import UNSET, Raw
 
 from mcpcore import types as t
-from mcpcore.errors import RequestFailed, ToolError
+from mcpcore.errors import ConnectionLost, RequestFailed, ToolError
 from mcpcore.jsonrpc import INVALID_PARAMS, mend_surrogates
 from mcpcore.runtime import single
 from mcpcore.server.context import Context
@@ -171,7 +171,10 @@ class RegisteredTool:
             return t.CallToolResult(content=[t.TextContent(str(cause))], is_error=True)
         if isinstance(cause, RequestFailed):
             raise cause
-        logger.error("the tool %s failed", self.name, exc_info=error)
+        if isinstance(cause, ConnectionLost):
+            logger.debug("the tool %s lost its client: %s", self.name, cause.reason)
+        else:
+            logger.error("the tool %s failed", self.name, exc_info=error)
         text = t.TextContent(f"The tool {self.name} failed unexpectedly.")
         return t.CallToolResult(content=[text], is_error=True)
 

@@ -130,3 +130,30 @@ async def test_a_server_refuses_long_lines_on_request(server):
             await peer.expect({"error": {"code": -32600}})
             peer.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
             await peer.expect({"id": 1, "result": {}})
+
+
+async def test_what_was_accepted_may_speak_and_answer_after_the_end_of_the_input(server, dial):
+    """F-014: progress, log lines and the answer of a call come although its caller sends no more."""
+
+    @server.tool
+    async def late(ctx: Context) -> str:
+        ctx.progress(1)
+        ended.set()
+        await closed.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        ctx.progress(2)
+        ctx.log("info", "still here")
+        return "done"
+
+    ended, closed = trio.Event(), trio.Event()
+    stream = await dial()
+    async with ScriptedPeer(open_stream(stream)) as peer:
+        await peer.offer_handshake()
+        params = {"name": "late", "_meta": {"progressToken": "p"}}
+        peer.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+        await ended.wait()
+        await stream.send_eof()
+        closed.set()
+        for method in ("notifications/progress", "notifications/progress", "notifications/message"):
+            await peer.expect({"method": method})
+        await peer.expect({"id": 9, "result": {"content": [{"type": "text", "text": "done"}]}})
