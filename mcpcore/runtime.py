@@ -316,7 +316,7 @@ class Runtime:
             answer = self._error(request, error)
         finally:
             self._cancelled.discard(request.id)
-        self._answer(answer, linger=len(self._workers.scopes) > 1)
+        self._answer(answer, linger=self._workers.more_to_come)
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:
         cause = single(error)

@@ -12,6 +12,7 @@ by one worker in one turn, and those that do are spread over as many workers as 
 from __future__ import annotations
 
 import contextvars
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -32,7 +33,7 @@ class Workers:
         self._nursery = nursery
         self._concurrent = concurrent
         self._queued = queued
-        self._queue: dict[RequestId, Job] = {}
+        self._queue: OrderedDict[RequestId, Job] = OrderedDict()
         self.scopes: dict[RequestId, trio.CancelScope] = {}
         """The scopes of the jobs that run, by request."""
         self._idle = trio.lowlevel.ParkingLot()
@@ -44,6 +45,11 @@ class Workers:
     def busy(self) -> bool:
         """Whether anything is served or waits."""
         return bool(self.scopes) or bool(self._queue)
+
+    @property
+    def more_to_come(self) -> bool:
+        """Asked from within a job: whether other jobs are served or wait."""
+        return bool(self._queue) or len(self.scopes) > 1
 
     def submit(self, id: RequestId, job: Job) -> bool:
         """Serve `job` as soon as may be; False if too many wait already."""
@@ -85,8 +91,7 @@ class Workers:
                 while True:
                     self._woken -= 1
                     while self._queue:
-                        id = next(iter(self._queue))
-                        job = self._queue.pop(id)
+                        id, job = self._queue.popitem(last=False)
                         if self._queue and not self._woken:
                             self._wake()
                             self._wake()
