@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections import deque
 from collections.abc import Callable
 
 import trio
@@ -22,6 +23,9 @@ from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 
 READ_SIZE = 256 * 1024
 """Bytes asked for in one read: four times a pipe's usual capacity."""
+
+LARGE = 64 * 1024
+"""Bytes from which on a piece is written by itself: what a pipe takes at once."""
 
 LAST_READ = 0.1
 """Seconds for reading what arrived before writing broke: it is there already."""
@@ -55,7 +59,7 @@ class LineChannel(Channel):
         self._high_water = high_water
         self._backlog = backlog
         self._flush_time = flush_time
-        self._queue: list[bytes] = []
+        self._queue: deque[bytes | memoryview] = deque()
         self._queued = 0
         self._writing = False
         self._ended = False
@@ -86,23 +90,41 @@ class LineChannel(Channel):
     def _write_through(self) -> None:
         """Hand the kernel what it takes now; leave the rest to the writing task."""
         assert self._write_to is not None
-        data = b"".join(self._queue)
-        self._queue.clear()
         try:
-            written = os.write(self._write_to(), data)
+            while self._queue:
+                data = self._next_piece()
+                written = os.write(self._write_to(), data)
+                self._queued -= written
+                if written < len(data):
+                    self._queue.appendleft(memoryview(data)[written:])
+                    break
         except BlockingIOError:
-            written = 0
+            self._queue.appendleft(data)
         except OSError as error:
             self._break(error)
             return
-        self._queued = len(data) - written
-        if self._queued:
-            self._queue.append(data[written:])
+        if self._queue:
             self._work.unpark()
         else:
             self._flushed.unpark_all()
         if self._room and not self.crowded:
             self._room.unpark_all()
+
+    def _next_piece(self) -> bytes | memoryview:
+        """What to write next: small pieces joined, so that they leave together; a large one alone, so
+        that it is not copied once more.
+        """
+        queue = self._queue
+        if self._queued <= LARGE:
+            data = b"".join(queue)
+            queue.clear()
+            return data
+        if len(queue[0]) > LARGE:
+            return queue.popleft()
+        small = []
+        while queue and len(queue[0]) <= LARGE:
+            small.append(queue.popleft())
+        return b"".join(small)
 
     @property
     def broken(self) -> bool:
@@ -125,8 +147,7 @@ class LineChannel(Channel):
                 if not self._queue:
                     await self._work.park()
                     continue
-                data = b"".join(self._queue)
-                self._queue.clear()
+                data = self._next_piece()
                 self._writing = True
                 try:
                     await self._sink.send_all(data)
