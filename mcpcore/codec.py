@@ -203,14 +203,17 @@ def encode_result(id: jsonrpc.RequestId, result: Any, revision: Revision) -> byt
 def _write(envelope: jsonrpc.Outgoing, payload: Any) -> bytes:
     try:
         data = jsonrpc.write(envelope)
+        # bytes.find is three times as fast as the operator in, which first tries an integer.
+        if data.find(b"null") >= 0 and _holds_no_number(payload):
+            raise LocalProtocolError("NaN and infinity cannot be written as JSON")
+        if data.find(_UNKNOWN) >= 0:
+            data = _unwrap_unknown(data)
     except UnicodeEncodeError as error:
         raise LocalProtocolError(f"a string cannot be written as UTF-8: {error}") from None
-    except (TypeError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"cannot be written as JSON: {error}") from None
-    # bytes.find is three times as fast as the operator in, which first tries an integer.
-    if data.find(b"null") >= 0 and _holds_no_number(payload):
-        raise LocalProtocolError("NaN and infinity cannot be written as JSON")
-    return data if data.find(_UNKNOWN) < 0 else _unwrap_unknown(data)
+    # Only raw members, which are written as they are, can hold a line feed, and only between tokens.
+    return data if data.find(b"\n") < 0 else data.replace(b"\n", b" ")
 
 
 def _holds_no_number(value: Any) -> bool:

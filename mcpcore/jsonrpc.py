@@ -131,6 +131,7 @@ class Outgoing(msgspec.Struct, omit_defaults=True):
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_readable = msgspec.json.Decoder(_Readable).decode
 _decode_id: Callable[[Any], RequestId] = msgspec.json.Decoder(int | str).decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_error = msgspec.json.Decoder(ErrorObject).decode
 
@@ -145,7 +146,7 @@ def decode(data: bytes, notes: list[str]) -> Message | Malformed | Batch:
     the last one counts, NaN and infinity are a parse error. Ids of rules (`mcpcore.rules`) that the
     sender broke without making the message unreadable are added to `notes`.
     """
-    if not data.startswith(b"{") and data.lstrip(_WHITE).startswith(b"["):
+    if not data.startswith(b"{") and is_batch(data):
         return _decode_batch(data, notes)
     try:
         # Members left raw are skipped by the decoder, which does not look at their encoding.
@@ -203,7 +204,31 @@ def _classify_answer(envelope: _Envelope, data: bytes, notes: list[str]) -> Mess
     return msgspec.structs.replace(bad, either=True)
 
 
+MAX_BATCH = 1000
+"""Messages in one batch. A batch is answered as a whole, so all of it is in memory at once."""
+
+MAX_BATCH_SIZE = 4 * 1024 * 1024
+"""Bytes of one batch: an array of nothing useful costs many times its size to take apart."""
+
+
+def is_batch(data: bytes) -> bool:
+    """Whether a frame is an array, by its first character."""
+    return data.lstrip(_WHITE).startswith(b"[")
+
+
+def refuse_batch(data: bytes, reason: str) -> Malformed:
+    """What to answer to an array that is not taken apart: that it is no JSON, or `reason`."""
+    try:
+        _decode_raw(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        if mend_surrogates(data) is None:
+            return _unparsable(data, error)
+    return _invalid(reason, data)
+
+
 def _decode_batch(data: bytes, notes: list[str]) -> Malformed | Batch:
+    if len(data) > MAX_BATCH_SIZE:
+        return refuse_batch(data, f"a batch of more than {MAX_BATCH_SIZE} bytes")
     try:
         items = _decode_list(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -214,6 +239,8 @@ def _decode_batch(data: bytes, notes: list[str]) -> Malformed | Batch:
         return _decode_batch(mended, notes)
     if not items:
         return _invalid("an empty batch", data)
+    if len(items) > MAX_BATCH:
+        return _invalid(f"a batch of more than {MAX_BATCH} messages", data)
     members: list[tuple[Message | Malformed, tuple[str, ...]]] = []
     for item in items:
         member = bytes(item)
@@ -286,10 +313,11 @@ def excerpt(data: bytes) -> str:
 
 
 # JavaScript writes half of a surrogate pair as an escape, which is legal JSON grammar but no Unicode.
-# Escapes are consumed from the left, so that an escaped backslash before a "u" is left alone.
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
-    re.DOTALL,
+# An escape begins with an odd number of backslashes. The run of them is looked at once, from its start,
+# or a line of nothing but backslashes would take for ever.
+_SURROGATE = re.compile(
+    rb"(?<!\\)(\\++)u(?:[dD][89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?"
+    rb"|[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 
 
@@ -299,13 +327,16 @@ def mend_surrogates(data: bytes) -> bytes | None:
 
     def mend(match: re.Match[bytes]) -> bytes:
         nonlocal found
-        text = match.group()
-        if len(text) == 6 and text[1:2] == b"u":
-            found = True
-            return b"\\ufffd"
-        return text
+        backslashes, low = match.group(1), match.group(2)
+        escaped = len(backslashes) % 2 == 0
+        if (low is not None) is not escaped:
+            return match.group()  # a whole pair, or just text
+        found = True
+        if escaped:
+            return match.group()[: -len(low or b"")] + b"\\ufffd"
+        return backslashes[:-1] + b"\\ufffd"
 
-    mended = _ESCAPE.sub(mend, data)
+    mended = _SURROGATE.sub(mend, data)
     return mended if found else None
 
 

@@ -49,7 +49,7 @@ from mcpcore.protocol.events import (
     Stale,
 )
 from mcpcore.protocol.lifecycle import State
-from mcpcore.transport.channel import Channel
+from mcpcore.transport.channel import HIGH_WATER, Channel
 from mcpcore.waiting import Call, ProgressCallback, Timeouts, WaitingCalls
 from mcpcore.workers import Workers
 
@@ -130,6 +130,7 @@ class Runtime:
         self._cancelled: set[RequestId] = set()
         # While the pump works through what one read brought, what is to be sent collects here.
         self._outbox: list[bytes] | None = None
+        self._outbox_size = 0
 
     @property
     def lost(self) -> McpError | None:
@@ -202,10 +203,11 @@ class Runtime:
             with self._pump_scope:
                 while True:
                     frames = await self.channel.receive()
-                    outbox: list[bytes] = []
-                    self._outbox = outbox
+                    self._outbox = []
                     try:
                         for frame in frames:
+                            if self._outbox_size > HIGH_WATER:
+                                self._flush_outbox()
                             for event in receive(frame):
                                 if isinstance(event, Request):
                                     self._act_on_request(event)
@@ -213,10 +215,10 @@ class Runtime:
                                     finish(event.id, result=event.result)
                                 else:
                                     self._act(event)
+                        if self._outbox:
+                            self._flush_outbox()
                     finally:
                         self._outbox = None
-                        if outbox:
-                            self.channel.send_nowait(*outbox)
         except McpError as error:
             self._end(error)
         except Exception as error:
@@ -224,6 +226,10 @@ class Runtime:
             self._end(ConnectionLost(f"internal error: {error!r}"))
         finally:
             self._input_ended.set()
+
+    def _flush_outbox(self) -> None:
+        outbox, self._outbox, self._outbox_size = self._outbox or [], [], 0
+        self.channel.send_nowait(*outbox)
 
     async def _drain(self) -> None:
         """The input ended: let accepted requests finish, and their answers leave."""
@@ -293,7 +299,9 @@ class Runtime:
     def _act_on_request(self, request: Request) -> None:
         try:
             work = self._handler.begin(request)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if _is_ours(error):
+                raise
             self._answer(self._error(request, error))
             return
         if not isinstance(work, Later):
@@ -312,7 +320,9 @@ class Runtime:
                 # The engine writes nothing then; it only has to know that the request is over.
                 self._answer(Response(request.id, {}))
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if _is_ours(error):
+                raise
             answer = self._error(request, error)
         finally:
             self._cancelled.discard(request.id)
@@ -320,9 +330,9 @@ class Runtime:
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:
         cause = single(error)
-        if isinstance(cause, RequestFailed):
+        if isinstance(cause, RequestFailed) and isinstance(cause.code, int):
             data = UNSET if cause.data is None else cause.data
-            return ErrorResponse(request.id, ErrorObject(cause.code, cause.message, data))
+            return ErrorResponse(request.id, ErrorObject(cause.code, str(cause.message), data))
         logger.error("handling %s failed", request.method, exc_info=error)
         return ErrorResponse(request.id, ErrorObject(INTERNAL_ERROR, "Internal error"))
 
@@ -343,6 +353,7 @@ class Runtime:
     def _post(self, data: bytes, *, linger: bool = False) -> None:
         if self._outbox is not None:
             self._outbox.append(data)
+            self._outbox_size += len(data)
             return
         try:
             self.channel.send_nowait(data, linger=linger)
@@ -446,6 +457,13 @@ class Runtime:
     def question_closes(self) -> None:
         """The counterpart of `question_opens`."""
         self._waiting.question_closes()
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an exception belongs to the loop and not to the handler that it came out of."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup((trio.Cancelled, KeyboardInterrupt, GeneratorExit)) is not None
+    return isinstance(error, trio.Cancelled | KeyboardInterrupt | GeneratorExit)
 
 
 def single(error: BaseException) -> BaseException:

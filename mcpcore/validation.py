@@ -30,9 +30,18 @@ class UnusableSchema(ValueError):
 
 
 class SchemaCheck:
-    """A schema, made ready once. Raises `UnusableSchema`."""
+    """A schema, made ready once. Raises `UnusableSchema`.
 
-    def __init__(self, schema: JsonSchema) -> None:
+    A schema that is not `trusted` does not get its patterns run: matching one can take for ever, and
+    nothing in this process could stop it. `complete` says whether that left nothing out.
+    """
+
+    def __init__(self, schema: JsonSchema, *, trusted: bool = True) -> None:
+        self.complete = True
+        if not trusted:
+            harmless = _without_patterns(schema)
+            self.complete = harmless == schema
+            schema = harmless
         # Optional extra: only those who check need it.
         import jsonschema  # noqa: PLC0415
         import referencing  # noqa: PLC0415
@@ -58,3 +67,20 @@ class SchemaCheck:
         except Exception as cause:
             raise UnusableSchema(f"cannot be followed: {cause}") from cause
         return None if error is None else f"{error.message} - at `{error.json_path}`"
+
+
+def _without_patterns(schema: Any) -> Any:
+    """The schema without what runs a regular expression, and without what depends on that."""
+    if isinstance(schema, list):
+        return [_without_patterns(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    gone = {name for name in ("pattern", "patternProperties") if _is_keyword(schema, name)}
+    if "patternProperties" in gone:
+        gone |= {"additionalProperties", "unevaluatedProperties"}
+    return {name: _without_patterns(item) for name, item in schema.items() if name not in gone}
+
+
+def _is_keyword(schema: dict[str, Any], name: str) -> bool:
+    """Whether a member is the keyword, and not a property that happens to be called so."""
+    return isinstance(schema.get(name), str if name == "pattern" else dict)

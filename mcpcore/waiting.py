@@ -82,6 +82,8 @@ class WaitingCalls:
         now = self._clock.current_time()
         if seconds is None:
             seconds = timeouts.request
+        elif seconds != seconds:  # noqa: PLR0124 - only NaN is not itself
+            raise ValueError("the timeout must not be NaN")
         return Call(
             method,
             trio.lowlevel.current_task(),

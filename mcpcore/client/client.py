@@ -219,7 +219,9 @@ class Client(Lists):
             if self._schemas and name in self._schemas:
                 self._forgive(Forgiven("TOOL-23", f"{name} gave no structured content"))
         else:
-            result.__dict__["validated"] = await self._is_valid(name, result.structured_content)
+            seconds = self.runtime.timeouts.request if timeout is None else timeout
+            await self._learn_schemas(seconds)
+            result.__dict__["validated"] = self._is_valid(name, result.structured_content)
         return result
 
     async def read_resource(
@@ -346,15 +348,20 @@ class Client(Lists):
             raise RemoteProtocolError(forgiven.detail, forgiven.rule)
         self.forgiven.add(forgiven)
 
-    async def _is_valid(self, name: str, value: Any) -> bool | None:
-        """Check structured content; True if checked, False if it cannot be, None if nothing is asked."""
-        if not can_validate():
-            return False
-        if self._schemas is None:
-            try:
+    async def _learn_schemas(self, seconds: float) -> None:
+        """List the tools, if nobody did yet, within `seconds` altogether."""
+        if self._schemas is not None or not can_validate():
+            return
+        try:
+            with trio.move_on_after(max(seconds, 0)) as scope:
                 await self.list_tools()
-            except McpError as error:
-                logger.warning("results are not validated: the tools cannot be listed: %s", error)
+            if scope.cancelled_caught:
+                logger.warning("results are not validated: listing the tools took too long")
+        except McpError as error:
+            logger.warning("results are not validated: the tools cannot be listed: %s", error)
+
+    def _is_valid(self, name: str, value: Any) -> bool | None:
+        """Check structured content; True if checked, False if it cannot be, None if nothing is asked."""
         if self._schemas is None:
             return False
         if name not in self._schemas:
@@ -372,12 +379,12 @@ class Client(Lists):
             raise RemoteProtocolError(
                 f"the structured content of {name} breaks its output schema: {problem}", "TOOL-24"
             )
-        return True
+        return check.complete
 
     def _check_of(self, name: str, schema: t.JsonSchema) -> SchemaCheck | None:
         if name not in self._checks:
             try:
-                self._checks[name] = SchemaCheck(schema)
+                self._checks[name] = SchemaCheck(schema, trusted=False)
             except UnusableSchema as error:
                 logger.warning("results of %s are not validated: %s", name, error)
                 self._checks[name] = None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import trio
@@ -27,6 +29,10 @@ LIST_CHANGED = {
 
 QUIET = 0.1
 """Seconds between two calls for changes of one list, so that a storm of them stays ten a second."""
+
+
+PENDING = 1000
+"""Notifications that wait for an async callback; what comes beyond is dropped, with a warning."""
 
 
 class Notices:
@@ -48,6 +54,9 @@ class Notices:
         self._on_notification = on_notification
         self._busy: set[str] = set()
         self._again: set[str] = set()
+        self._pending: deque[Any] = deque()
+        self._waiting_for_one = False
+        self._dropped = 0
 
     def take(self, notification: Notification) -> None:
         """Act on one notification, without waiting. An unreadable one is dropped with a debug line."""
@@ -69,9 +78,31 @@ class Notices:
             logger.debug("unreadable %s: %s", method, error)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a plain function at once; what an async one gives is waited for, one after the other."""
+        if len(self._pending) >= PENDING:
+            if not self._dropped:
+                logger.warning("notifications are dropped: the callback is slower than they come")
+            self._dropped += 1
+            return
         result = function(*arguments)
         if inspect.isawaitable(result):
-            self._start_soon(_wait_for, result)
+            self._pending.append(result)
+            if not self._waiting_for_one:
+                self._waiting_for_one = True
+                self._start_soon(self._wait_for_pending)
+
+    async def _wait_for_pending(self) -> None:
+        try:
+            while self._pending:
+                try:
+                    await self._pending.popleft()
+                except Exception:
+                    logger.exception("a callback for notifications raised")
+        finally:
+            self._waiting_for_one = False
+            for awaitable in self._pending:
+                if inspect.iscoroutine(awaitable):
+                    awaitable.close()
 
     def _list_changed(self, kind: str) -> None:
         if self._on_list_changed is None:
@@ -98,7 +129,3 @@ class Notices:
                     return
         finally:
             self._busy.discard(kind)
-
-
-async def _wait_for(awaitable: object) -> None:
-    await awaitable  # type: ignore[misc]

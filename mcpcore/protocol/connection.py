@@ -229,10 +229,15 @@ class Connection:
         return data
 
     def _send_progress(self, progress: Progress) -> bytes | None:
-        token = progress.token
-        call = next((call for call in self._incoming.values() if call.token == token), None)
+        token, id = progress.token, progress.id
+        if id is not None:
+            call = self._incoming.get(id)
+        else:
+            call = next((call for call in self._incoming.values() if call.token == token), None)
         # A request without a token asked for no progress.
         if call is None or call.cancelled or token is None or type(call.token) is not type(token):
+            return None
+        if call.token != token:
             return None
         if call.progress is not None and progress.progress <= call.progress:
             raise LocalProtocolError(
@@ -257,6 +262,8 @@ class Connection:
         """
         if isinstance(frame, Malformed):
             return self._receive_malformed(frame, None)
+        if not frame.startswith(b"{") and jsonrpc.is_batch(frame) and not self._takes_batches():
+            return self._refuse_batch(frame)
         notes: list[str] = []
         message = jsonrpc.decode(frame, notes)
         if isinstance(message, Request):
@@ -370,16 +377,26 @@ class Connection:
             return [Forgiven("STDIO-04", bad.excerpt)]
         return [self._refuse(bad.id, bad.error.code, bad.error.message, rule, bad.excerpt, batch)]
 
+    def _takes_batches(self) -> bool:
+        """Whether a batch is taken apart: where the revision has them, and by a client that forgives,
+        since answers may be in it.
+        """
+        revision = self.revision
+        legal = revision is not None and revision.batching
+        return legal or (self.role == "client" and not self.strict)
+
+    def _refuse_batch(self, frame: bytes) -> list[Event]:
+        where = f"in revision {self.revision}" if self.revision else "before initialize"
+        bad = jsonrpc.refuse_batch(frame, f"no batches {where}")
+        rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "BATCH-10"
+        return [self._refuse(None, bad.error.code, bad.error.message, rule, frame, None)]
+
     def _receive_batch(self, incoming: jsonrpc.Batch, frame: bytes) -> list[Event]:
         events: list[Event] = []
         batch: Batch | None = None
         revision = self.revision
         if revision is not None and revision.batching:
             batch = Batch()
-        elif self.role == "server" or self.strict:
-            where = f"in revision {revision}" if revision else "before initialize"
-            error = f"Invalid request: no batches {where}"
-            return [self._refuse(None, INVALID_REQUEST, error, "BATCH-10", frame, None)]
         else:
             events.append(Forgiven("BATCH-10", jsonrpc.excerpt(frame)))
         for message, notes in incoming.members:

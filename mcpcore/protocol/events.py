@@ -29,7 +29,8 @@ class Cancel(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """How far the request is that carried `token`. `notifications/progress`.
 
-    `id` is that request's; whoever sends may leave it out.
+    `id` is that request's. Whoever sends may leave it out, unless a careless peer gave two requests
+    the same token.
     """
 
     token: RequestId

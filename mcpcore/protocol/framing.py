@@ -10,6 +10,7 @@ and skipped, so that what follows it is still read.
 from __future__ import annotations
 
 import enum
+import re
 from collections import deque
 
 from mcpcore import jsonrpc
@@ -18,6 +19,13 @@ from mcpcore.jsonrpc import ErrorObject, Malformed
 MAX_LINE = 64 * 1024 * 1024
 """Bytes. Far above any message met in practice (results of 10 MB are), low enough that a peer which
 never ends its line cannot take all memory."""
+
+_OPENING = re.compile(
+    rb'\s*{\s*"jsonrpc"\s*:\s*"2.0"\s*,\s*"id"\s*:\s*'
+    rb'(?:(?P<number>-?\d{1,19})|"(?P<text>[ !#-\[\]-~]{0,100})")'
+    rb'\s*,\s*"(?P<member>method|result|error)"'
+)
+"""How nearly all messages begin: enough to tell whose answer a line was that is too long to be read."""
 
 Frame = bytes | Malformed
 """One message still to be read, or what stands in its place."""
@@ -48,25 +56,22 @@ class LineDecoder:
             raise ValueError("max_line must be at least one byte")
         self._max_line = max_line
         self._lines: deque[bytes] = deque()
-        # The unfinished line is kept in pieces: joining it anew at each read would make one long
-        # line cost the square of its length.
-        self._pieces: list[bytes] = []
-        self._length = 0
+        # The unfinished line grows in place: joining it anew at each read would make one long line
+        # cost the square of its length, and keeping many small pieces many times its size.
+        self._rest = bytearray()
 
     def receive_data(self, data: bytes) -> None:
         """Take what was read, any number of bytes."""
         lines = data.split(b"\n")
         rest = lines.pop()
         if lines:
-            if self._pieces:
-                lines[0] = b"".join((*self._pieces, lines[0]))
+            if self._rest:
+                lines[0] = bytes(self._rest + lines[0])
+                self._rest = bytearray()
             self._lines.extend(lines)
-            self._pieces = [rest] if rest else []
-            self._length = len(rest)
-        elif rest and self._length <= self._max_line + 1:
+        if len(self._rest) <= self._max_line + 1:
             # Beyond the limit the rest of the line is not even kept.
-            self._pieces.append(rest)
-            self._length += len(rest)
+            self._rest += rest
 
     def next_message(self) -> Frame | NeedData:
         """Give the next line, or a `Malformed` for one beyond the limit, or `NEED_DATA`."""
@@ -82,14 +87,18 @@ class LineDecoder:
 
     def end(self) -> Frame | NeedData:
         """After the end of the input: a last line without its newline, if there is one."""
-        if self._pieces:
-            self._lines.append(b"".join(self._pieces))
-            self._pieces = []
-            self._length = 0
+        if self._rest:
+            self._lines.append(bytes(self._rest))
+            self._rest = bytearray()
         return self.next_message()
 
     def _too_long(self, line: bytes) -> Malformed:
         error = ErrorObject(
             jsonrpc.INVALID_REQUEST, f"Invalid request: a line of more than {self._max_line} bytes"
         )
-        return Malformed(error, jsonrpc.excerpt(line[: self._max_line + 1]))
+        seen = line[: self._max_line + 1]
+        opening = _OPENING.match(seen)
+        if opening is None:
+            return Malformed(error, jsonrpc.excerpt(seen))
+        id = int(opening["number"]) if opening["number"] else opening["text"].decode()
+        return Malformed(error, jsonrpc.excerpt(seen), id, answers=opening["member"] != b"method")

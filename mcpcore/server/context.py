@@ -125,7 +125,8 @@ class Context(Generic[S]):
         """
         self._alive()
         if self._token is not None:
-            self._say(self._peer.send, Progress(self._token, progress, total, message))
+            event = Progress(self._token, progress, total, message, self.request_id)
+            self._say(self._peer.send, event)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client: `data` is any JSON value, `level` one of

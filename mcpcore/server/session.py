@@ -107,6 +107,7 @@ class Session(Handler):
         self._told = t.ServerCapabilities()
         self._subscriptions: set[str] = set()
         self._changed: set[Kind] = set()
+        self._roots_changed = self._telling_roots = False
         self._token = trio.lowlevel.current_trio_token()
 
     # Requests.
@@ -293,10 +294,23 @@ class Session(Handler):
         logger.debug("the client says %s", notification.method)
         tell = self._offer.roots_changed
         if notification.method == "notifications/roots/list_changed" and tell is not None:
-            context: Context[Any] = Context(
-                self._known_peer(), notification.method, None, asks=True
-            )
-            self.runtime.start_soon(tell, context)
+            # However many come while the function works on one, they count as one more.
+            self._roots_changed = True
+            if not self._telling_roots:
+                self._telling_roots = True
+                self.runtime.start_soon(self._tell_roots, tell)
+
+    async def _tell_roots(self, tell: RootsChanged) -> None:
+        method = "notifications/roots/list_changed"
+        try:
+            while self._roots_changed:
+                self._roots_changed = False
+                try:
+                    await tell(Context(self._known_peer(), method, None, asks=True))
+                except Exception:
+                    logger.exception("the function for changed roots raised")
+        finally:
+            self._telling_roots = False
 
     def observed(self, event: Forgiven | Stale | Refused) -> None:
         if isinstance(event, Forgiven):

@@ -186,4 +186,4 @@ def _check(name: str, schema: t.JsonSchema | None) -> SchemaCheck | None:
         raise ValueError(f'{name}: the root of a tool\'s schema has "type": "object"')
     if not can_validate():
         raise TypeError(f"{name}: {MISSING}")
-    return SchemaCheck(schema)
+    return SchemaCheck(schema, trusted=True)

@@ -64,6 +64,8 @@ class LineChannel(Channel):
         self._writing = False
         self._ended = False
         self._closed = False
+        self.closed = trio.Event()
+        """Set when `aclose` is through."""
         self._lost: ConnectionLost | None = None
         self._work = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
@@ -263,6 +265,7 @@ class LineChannel(Channel):
             await trio.aclose_forcefully(self._sink)
             # The same stream may be both; closing it twice does no harm.
             await trio.aclose_forcefully(self._source)
+            self.closed.set()
 
 
 def open_stream(

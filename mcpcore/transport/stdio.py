@@ -28,14 +28,13 @@ def claim_stdio(*, threads: bool | None = None, max_line: int = MAX_LINE) -> Lin
     read_from, write_to = claim_descriptors()
     source: trio.abc.ReceiveStream
     sink: trio.abc.SendStream
+    # Not blocking is a property of the open pipe, not of our descriptor: where stderr is the same pipe,
+    # everything that writes to stderr would suffer.
     if threads or (threads is None and not _can_be_waited_on(read_from)):
         source = ThreadReceiveStream(read_from)
     else:
         source = trio.lowlevel.FdStream(read_from)
-    # Not blocking is a property of the open pipe, not of our descriptor: where stderr is the same
-    # pipe, everything that writes to stderr would suffer.
-    shared = os.path.sameopenfile(write_to, 2)
-    if threads or (threads is None and (shared or not _can_be_waited_on(write_to))):
+    if threads or (threads is None and not _can_be_waited_on(write_to)):
         sink = ThreadSendStream(write_to)
     else:
         sink = trio.lowlevel.FdStream(write_to)
@@ -63,6 +62,8 @@ def _can_be_waited_on(descriptor: int) -> bool:
     blocking; files and the null device cannot.
     """
     if os.name != "posix":
+        return False
+    if os.path.sameopenfile(descriptor, 2):
         return False
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

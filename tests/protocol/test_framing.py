@@ -149,7 +149,7 @@ def test_a_line_that_never_ends_does_not_fill_the_memory() -> None:
     for _ in range(10_000):
         decoder.receive_data(b"x" * 500)
     assert decoder.next_message() is NEED_DATA
-    assert sum(map(len, decoder._pieces)) < 3000
+    assert len(decoder._rest) < 3000
     decoder.receive_data(b"\n{}\n")
     long, line = drain(decoder)
     assert isinstance(long, Malformed)
