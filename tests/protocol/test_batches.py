@@ -288,3 +288,19 @@ def test_the_channel_ends_while_a_batch_is_open() -> None:
     pair.server.send(Response(1, {}))
     pair.server.lost()
     assert pair.server.send(Response(2, {})) is None
+
+
+@pytest.mark.parametrize("revision", [name for name in HANDSHAKE if not REVISIONS[name].batching])
+def test_a_batch_is_not_taken_apart_where_there_are_none(revision: str) -> None:
+    """One answer for a million members, and not one for each."""
+    server = ConnectionPair.ready(revision).server
+    (event,) = server.receive(b"[" + b"1," * 1_000_000 + b"1]")
+    assert isinstance(event, Refused)
+    assert json.loads(event.reply or b"")["error"]["code"] == -32600
+
+
+def test_a_broken_array_is_a_parse_error_everywhere() -> None:
+    for revision in HANDSHAKE:
+        (event,) = ConnectionPair.ready(revision).server.receive(b"[1,")
+        assert isinstance(event, Refused)
+        assert json.loads(event.reply or b"")["error"]["code"] == -32700
