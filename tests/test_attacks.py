@@ -392,7 +392,7 @@ async def test_a_timeout_of_nothing_is_a_timeout() -> None:
         await client.ping(timeout=5)
 
 
-async def test_a_callback_may_close_the_client() -> None:
+async def test_a_callback_may_close_the_client(autojump_clock: Any) -> None:
     server = Server("logs", "1")
 
     @server.tool

@@ -11,7 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from mcpcore import ConnectionLost, RequestTimeout, StdioServer, Timeouts, connect
+from mcpcore import (
+    ConnectionLost,
+    RemoteProtocolError,
+    RequestTimeout,
+    StdioServer,
+    Timeouts,
+    connect,
+)
 from mcpcore.transport import start_server
 from mcpcore.transport.process import INHERITED
 
