@@ -12,7 +12,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in ("click", "rich"):
             raise
-        sys.stderr.write("the command line needs an extra: pip install 'mcpcore[cli]'\n")
+        sys.stderr.write(
+            "the command line needs an extra: pip install 'mcpcore[cli]', "
+            "in a clone: pip install -e '.[cli]'\n"
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -67,7 +67,11 @@ def reaches_a_server(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--revision", type=click.Choice(HANDSHAKE), help="Speak this protocol revision only."
     )
-    @click.option("--strict", is_flag=True, help="Refuse every deviation from the protocol.")
+    @click.option(
+        "--strict",
+        is_flag=True,
+        help="Refuse every deviation from the protocol (needs mcpcore[schema]).",
+    )
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
     @click.pass_context
     @functools.wraps(function)

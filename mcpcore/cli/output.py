@@ -7,6 +7,7 @@ what a server sends must not be able to move the cursor or rewrite what stands o
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from typing import IO, NoReturn
@@ -21,6 +22,8 @@ PROTOCOL = 3
 CONNECTION = 4
 DEFECT = 70
 """Something failed inside mcpcore itself: `EX_SOFTWARE` of sysexits.h."""
+NOBODY_READS = 141
+"""As a shell reports a program that SIGPIPE ended."""
 INTERRUPTED = 130
 """As a shell reports a program that SIGINT ended: 128 and the number of the signal."""
 
@@ -81,5 +84,8 @@ def _output_failed(error: OSError) -> NoReturn:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
+    if error.errno == errno.EPIPE:
+        # Whoever read it has seen enough, as with `| head`.
+        raise click.exceptions.Exit(NOBODY_READS) from None
     say(f"error: the result cannot be written: {error.strerror or error}")
     raise click.exceptions.Exit(CONNECTION) from None

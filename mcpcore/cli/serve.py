@@ -20,8 +20,7 @@ from mcpcore.transport import claim_stdio
 def serve_command(target: str) -> None:
     """Serve the `Server` in FILE on stdin and stdout; NAME says which, if there are several.
 
-    What the file prints goes to stderr. A call of `server.run()` in it belongs below
-    `if __name__ == "__main__":`.
+    What the file prints goes to stderr. If it calls `server.run()` itself, that serves just as well.
     """
     path, name = _split(target)
     if not path.is_file():
@@ -70,8 +69,9 @@ def find_server(module: ModuleType, name: str | None) -> Server:
         value = getattr(module, name, None)
         if isinstance(value, Server):
             return value
-        found = f"{name!r} is a {type(value).__name__}" if value is not None else f"no {name!r}"
-        raise click.UsageError(f"There is {found} in the file, and no mcpcore.Server.")
+        what = "not there" if value is None else f"a {type(value).__name__}"
+        names = ", ".join(key for key, _ in servers.values()) or "none"
+        raise click.UsageError(f"{name!r} is {what}; servers in the file: {names}.")
     if len(servers) > 1:
         names = ", ".join(key for key, _ in servers.values())
         raise click.UsageError(f"The file has several servers: {names}. Say FILE:NAME.")

@@ -98,6 +98,10 @@ class Tour:
         """What the caller of the client sees."""
         self._print(Text(self._filled(f"= {visible(text)}", "    "), style="bold"))
 
+    def remark(self, text: str) -> None:
+        """Something about the tour itself."""
+        self._print(Text(self._filled(text, "    ")))
+
     def rule(self, what: str, id: str) -> None:
         """A rule that shows in something else than one frame."""
         self._explain(Told(what, RULES[id]))
@@ -232,6 +236,7 @@ async def walk(tour: Tour, server: StdioServer) -> None:
     """The whole tour. Raises `Unexpected`, or what the client raises."""
     tour.step("Start", f"$ {shlex.join(server.words)}")
     tour.rule("Frames to its stdin are marked -->, those from its stdout <--", "STDIO-03")
+    tour.remark("Long ones are cut; --full shows them whole. mcpcore/rules.py lists the rules.")
     channel = await start_server(server)
     tap = TapChannel(channel, tour.frame)
     tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")

@@ -7,12 +7,13 @@ must open in one task and close in another use `Client.open` with a nursery of t
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Unpack
+from typing import NoReturn, Unpack
 
 import trio
 
 from mcpcore.client.client import Client
 from mcpcore.client.open import ClientOptions, Target
+from mcpcore.errors import LocalProtocolError
 from mcpcore.runtime import single
 
 
@@ -29,7 +30,16 @@ class connect:  # noqa: N801 - used like a function
         self._target = target
         self._options = options
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"no {name!r} here: write `async with connect(...) as client:` first")
+
     async def __aenter__(self) -> Client:
+        try:
+            trio.lowlevel.current_trio_token()
+        except RuntimeError:
+            raise LocalProtocolError(
+                "mcpcore runs on trio: start the program with trio.run(main), not with asyncio"
+            ) from None
         # The nursery is entered by hand, so that the body's exception need not pass through it: a
         # nursery wraps what it sees into a group.
         self._manager = trio.open_nursery()

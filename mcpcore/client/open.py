@@ -17,7 +17,7 @@ from mcpcore.client.answers import (
     RootsHandler,
     SampleHandler,
 )
-from mcpcore.errors import RequestFailed, VersionMismatch
+from mcpcore.errors import ConnectionLost, RequestFailed, VersionMismatch
 from mcpcore.protocol.events import Notification
 from mcpcore.runtime import Limits, Runtime
 from mcpcore.transport.channel import Channel
@@ -132,6 +132,13 @@ async def shake_hands(runtime: Runtime, answers: Answers, info: t.Implementation
     )
     try:
         raw = await runtime.request("initialize", params, seconds=NEVER)
+    except ConnectionLost as error:
+        if error.exit_status is None:
+            raise
+        reason = f"{error.reason} before it answered initialize"
+        if error.exit_status == 0:
+            reason += "; does the program serve, for example by server.run()?"
+        raise ConnectionLost(reason, error.exit_status, error.stderr) from None
     except RequestFailed as error:
         supported = error.data.get("supported") if isinstance(error.data, dict) else None
         if isinstance(supported, list) and not set(map(str, supported)) & set(ours):

@@ -100,7 +100,8 @@ async def start_server(server: StdioServer) -> ProcessChannel:
         what = repr(words[0])
         if server.cwd is not None and not _is_folder(server.cwd):
             what += f" in {str(server.cwd)!r}"
-        raise ConnectionLost(f"cannot start {what}: {error.strerror or error}") from error
+        hint = "; a Python file is started by python" if words[0].endswith(".py") else ""
+        raise ConnectionLost(f"cannot start {what}: {error.strerror or error}{hint}") from error
     return ProcessChannel(process, server)
 
 

@@ -137,10 +137,11 @@ def test_a_file_without_a_server_is_refused(served, file):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("absent", "no 'absent'"), ("not_a_server", "'not_a_server' is a str")]
+    ("name", "text"),
+    [("absent", "'absent' is not there"), ("not_a_server", "'not_a_server' is a str")],
 )
 def test_a_name_that_is_no_server_is_refused(served, name, text):
-    assert_refused(*served(f"{TWO}:{name}"), f"There is {text} in the file")
+    assert_refused(*served(f"{TWO}:{name}"), f"{text}; servers in the file: one, two.")
 
 
 @pytest.mark.parametrize("target", ["nope.py", "nope.py:server", "/", "nope:1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 
@@ -456,3 +457,17 @@ async def test_a_cancellation_while_the_connection_is_torn_down_passes():
             await client.ping()
         await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
+
+
+def test_asyncio_is_told_that_this_runs_on_trio() -> None:
+    async def main() -> None:
+        async with connect(Server("any", "1")):
+            pass
+
+    with pytest.raises(LocalProtocolError, match="trio.run"):
+        asyncio.run(main())
+
+
+def test_connect_without_async_with_says_so() -> None:
+    with pytest.raises(AttributeError, match="async with connect"):
+        connect(Server("any", "1")).list_tools()

@@ -1,6 +1,7 @@
 """The contract of a server, held by a real client and without any model.
 
-To copy it for your own server, change `SERVER` and what the tests expect. Each test starts the server as
+To copy it for your own server, change `SERVER` and what the tests expect, and give pytest the plugin
+pytest-trio with `trio_mode = true`, and the marker `process`. Each test starts the server as
 a child process, as any host does, and asks what a host would ask, in this order: who are you,
 what do you have, how is it called, what does it answer, and how does it say no.
 """

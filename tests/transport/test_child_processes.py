@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import sys
 
 import pytest
 import trio
@@ -337,3 +338,24 @@ async def test_a_server_that_stops_reading_fails_the_call(world):
             await client.call_tool("any", timeout=0.3)
         with trio.fail_after(5), pytest.raises(ConnectionLost, match="read"):
             await client.call_tool("any")
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"), [(0, r"does the program serve.*server\.run"), (3, "before it answered")]
+)
+async def test_a_program_that_ends_without_serving_is_told_as_such(status, hint):
+    """The likely mistake: a file with tools and no `server.run()`."""
+    with pytest.raises(
+        ConnectionLost, match=f"exited with status {status} before.*" if status else hint
+    ) as caught:
+        async with connect([sys.executable, "-c", f"raise SystemExit({status})"], timeouts=PATIENT):
+            pass
+    assert caught.value.exit_status == status
+
+
+async def test_a_python_file_as_a_command_gets_a_hint(tmp_path):
+    file = tmp_path / "server.py"
+    file.write_text("")
+    with pytest.raises(ConnectionLost, match="a Python file is started by python"):
+        async with connect([str(file)]):
+            pass
