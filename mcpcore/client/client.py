@@ -366,6 +366,8 @@ class Client(Lists):
             return False
         if name not in self._schemas:
             return None
+        if not can_validate():
+            return False
         check = self._check_of(name, self._schemas[name])
         if check is None:
             return False

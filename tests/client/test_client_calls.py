@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import trio
 from msgspec import UNSET
@@ -17,6 +19,7 @@ from mcpcore import (
     Server,
     TextContent,
     connect,
+    validation,
 )
 from mcpcore.client import client as client_module
 from mcpcore.types import PromptReference, UnknownContent
@@ -532,6 +535,22 @@ async def test_without_the_extra_nothing_is_checked_and_the_result_says_so(monke
         await server.reply("tools/call", result)
         assert (await call.result()).validated is False
         await server.expect_silence()
+
+
+async def test_without_the_extra_nothing_is_checked_where_the_tools_were_listed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    validation.can_validate.cache_clear()
+    try:
+        async with scripted({"tools": {}}) as (client, server):
+            listing = server.begin(client.list_tools)
+            tool = {"name": "f", "inputSchema": {"type": "object"}, "outputSchema": SCHEMA}
+            await server.reply("tools/list", {"tools": [tool]})
+            await listing.result()
+            call = server.begin(client.call_tool, "f")
+            await server.reply("tools/call", {"content": [], "structuredContent": {"n": "x"}})
+            assert (await call.result()).validated is False
+    finally:
+        validation.can_validate.cache_clear()
 
 
 async def test_the_schemas_are_listed_once_and_again_after_a_change():
