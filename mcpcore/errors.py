@@ -2,13 +2,13 @@
 
 A call of this library raises one plain exception, never a group. The tree under `McpError` is the
 whole of it: `LocalProtocolError` is yours, `RemoteProtocolError` and `VersionMismatch` are the
-peer's, `RequestFailed` is the peer saying no, `ConnectionLost` and `RequestTimeout` mean that
-nobody knows how the call ended. `ToolError` stands apart: a tool raises it to tell the model.
+peer's, `RequestFailed` is the peer saying no and `HttpError` its HTTP server doing so, `ConnectionLost`
+and `RequestTimeout` mean that nobody knows how the call ended. `ToolError` stands apart: a tool raises it to tell the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -94,6 +94,44 @@ class ConnectionLost(McpError):
     def again(self) -> ConnectionLost:
         """A fresh exception of the same cause: one instance must not be raised to two callers."""
         return ConnectionLost(self.reason, self.exit_status, self.stderr)
+
+
+class SessionEnded(ConnectionLost):
+    """The server ended the session (or forgot it): it answers what belongs to it with 404.
+
+    `delivered` says whether the server may have begun with the request: False means that it refused it.
+    """
+
+    def __init__(self, reason: str, *, delivered: bool) -> None:
+        super().__init__(reason)
+        self.delivered = delivered
+
+    def again(self) -> SessionEnded:
+        return SessionEnded(self.reason, delivered=self.delivered)
+
+
+class HttpError(McpError):
+    """An HTTP answer that is none to the request: a refusal, or something that is not MCP.
+
+    `status` is the HTTP status, `url` where (without secrets), `excerpt` how the body begins, `headers`
+    those of the answer by lower-case name.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        status: int,
+        url: str,
+        excerpt: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        said = f"; the answer begins: {excerpt}" if excerpt else ""
+        super().__init__(f"{url}: {problem}{said}")
+        self.status = status
+        self.url = url
+        self.excerpt = excerpt
+        self.headers = dict(headers or {})
 
 
 class RequestTimeout(McpError):

@@ -65,6 +65,9 @@ E = Revision(
 REVISIONS: dict[str, Revision] = {row.name: row for row in (A, B, C, D, E)}
 """Oldest first."""
 
+UNNAMED = B
+"""What an HTTP request means that names no revision and belongs to no session."""
+
 HANDSHAKE: tuple[str, ...] = tuple(row.name for row in (D, C, B, A))
 """The revisions that initialize can agree on, newest first."""
 

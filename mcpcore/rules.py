@@ -3,7 +3,7 @@
 A report about a peer (`Forgiven`, `RemoteProtocolError.rule`) and a line of `mcpcore tour` name a
 rule by its id; this table says what the id means. The ids group the rules by subject: JRPC the
 messages, BATCH arrays of them, LIFE and VERS the opening, CAP capabilities, SHUT the end, STDIO the
-pipes, CANC, PROG, PAGE, PING the base utilities, then the features.
+pipes, HTTP and SEC the web, CANC, PROG, PAGE, PING the base utilities, then the features.
 """
 
 from __future__ import annotations
@@ -71,6 +71,19 @@ RULES: dict[str, Rule] = {
         Rule("SHUT-06", "schema", "A stdio server ends by itself when its stdin ends."),
         Rule("STDIO-03", "MUST", "One message is one line."),
         Rule("STDIO-04", "MUST", "A server writes nothing but messages to its stdout."),
+        Rule("HTTP-01", "MUST", "One path takes POST and GET, and DELETE where sessions are."),
+        Rule("HTTP-02", "MUST", "The Origin of every request is checked; a wrong one is refused."),
+        Rule("HTTP-08", "MUST", "A POST accepts both application/json and text/event-stream."),
+        Rule("HTTP-09", "MUST", "The body of a POST is one JSON-RPC message."),
+        Rule("HTTP-10", "MUST", "An accepted notification or answer gets 202 and no body."),
+        Rule("HTTP-12", "MUST", "A request is answered with JSON or with an event stream."),
+        Rule("HTTP-31", "MUST", "A GET accepts text/event-stream."),
+        Rule("HTTP-32", "MUST", "A GET is answered with an event stream or with 405."),
+        Rule("HTTP-52", "MUST", "A session id is made of visible ASCII characters."),
+        Rule("HTTP-55", "SHOULD", "A request without a session id where one is needed gets 400."),
+        Rule("HTTP-56", "MUST", "A request of a session that ended gets 404."),
+        Rule("HTTP-67", "MUST", "A protocol version that is not supported gets 400."),
+        Rule("SEC-02", "MUST", "Session ids are random, and bound to the user who opened them."),
         Rule(
             "CANC-02",
             "MUST",

@@ -47,7 +47,9 @@ from mcpcore.protocol.events import (
     RequestId,
     Response,
     Stale,
+    Undelivered,
 )
+from mcpcore.protocol.framing import Frame
 from mcpcore.protocol.lifecycle import State
 from mcpcore.transport.channel import HIGH_WATER, Channel
 from mcpcore.waiting import Call, ProgressCallback, Timeouts, WaitingCalls
@@ -128,6 +130,8 @@ class Runtime:
         # Requests of the peer.
         self._workers: Workers
         self._cancelled: set[RequestId] = set()
+        # Nothing is to be told of a request that is over unless the channel has a way for each.
+        self._routed = type(channel).request_over is not Channel.request_over
         # While the pump works through what one read brought, what is to be sent collects here.
         self._outbox: list[bytes] | None = None
         self._outbox_size = 0
@@ -198,8 +202,9 @@ class Runtime:
     @trio.lowlevel.enable_ki_protection
     async def _pump(self) -> None:
         """The reading task. A task of its own, so that waking it wakes nothing around it."""
-        receive, finish = self.connection.receive, self._waiting.finish
+        take = self.take
         try:
+            self.channel.hand_over(take)
             with self._pump_scope:
                 while True:
                     frames = await self.channel.receive()
@@ -208,13 +213,7 @@ class Runtime:
                         for frame in frames:
                             if self._outbox_size > HIGH_WATER:
                                 self._flush_outbox()
-                            for event in receive(frame):
-                                if isinstance(event, Request):
-                                    self._act_on_request(event)
-                                elif isinstance(event, Response):
-                                    finish(event.id, result=event.result)
-                                else:
-                                    self._act(event)
+                            take(frame)
                         if self._outbox:
                             self._flush_outbox()
                     finally:
@@ -226,6 +225,16 @@ class Runtime:
             self._end(ConnectionLost(f"internal error: {error!r}"))
         finally:
             self._input_ended.set()
+
+    def take(self, frame: Frame) -> None:
+        """Act on one message that came, on the spot."""
+        for event in self.connection.receive(frame):
+            if isinstance(event, Request):
+                self._act_on_request(event)
+            elif isinstance(event, Response):
+                self._waiting.finish(event.id, result=event.result)
+            else:
+                self._act(event)
 
     def _flush_outbox(self) -> None:
         outbox, self._outbox, self._outbox_size = self._outbox or [], [], 0
@@ -271,6 +280,8 @@ class Runtime:
             self._act_on_cancel(event)
         elif isinstance(event, Failed):
             self._waiting.finish(event.id, error=RemoteProtocolError(event.error, event.rule))
+        elif isinstance(event, Undelivered):
+            self._waiting.finish(event.id, error=event.error)
         else:
             assert not isinstance(event, Request | Response)
             if isinstance(event, Refused) and event.reply is not None:
@@ -348,15 +359,18 @@ class Runtime:
             except McpError:
                 return
         if data is not None:
-            self._post(data, linger=linger)
+            self._post(data, linger=linger, about=answer.id)
+        if self._routed:
+            assert answer.id is not None
+            self.channel.request_over(answer.id)
 
-    def _post(self, data: bytes, *, linger: bool = False) -> None:
+    def _post(self, data: bytes, *, linger: bool = False, about: RequestId | None = None) -> None:
         if self._outbox is not None:
             self._outbox.append(data)
             self._outbox_size += len(data)
             return
         try:
-            self.channel.send_nowait(data, linger=linger)
+            self.channel.send_nowait(data, linger=linger, about=about)
         except ConnectionLost as error:
             logger.debug("a message was not sent: %s", error.reason)
 
@@ -371,12 +385,14 @@ class Runtime:
         maximum: float | None = None,
         on_progress: ProgressCallback | None = None,
         extends: bool | None = None,
+        about: RequestId | None = None,
     ) -> Raw:
         """Send a request, wait for its answer, give the raw result.
 
         `params` is a Struct of `mcpcore.types`, a dict, or `UNSET`. The limits default to those of
-        the connection. Raises `RequestFailed`, `RequestTimeout`, `ConnectionLost`,
-        `RemoteProtocolError`, `LocalProtocolError` or `CapabilityMissing`.
+        the connection. `about` is the client's request because of which a server asks. Raises
+        `RequestFailed`, `RequestTimeout`, `ConnectionLost`, `RemoteProtocolError`,
+        `LocalProtocolError` or `CapabilityMissing`.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.channel.crowded:
@@ -393,7 +409,7 @@ class Runtime:
             params = _with_token(params, id)
         data = self.connection.send(Request(id, method, params))
         assert data is not None
-        self.channel.send_nowait(data, linger=len(waiting.by_id) > 0)
+        self.channel.send_nowait(data, linger=len(waiting.by_id) > 0, about=about)
         return await waiting.wait(id, call)
 
     async def _wait_for_room(self, method: str, seconds: float | None) -> None:
@@ -410,12 +426,20 @@ class Runtime:
         try:
             data = self.connection.send(Cancel(id, reason))
             if data is not None:
-                self.channel.send_nowait(data, linger=True)
+                self.channel.send_nowait(data, linger=True, about=id)
+            if self._routed:
+                self.channel.request_over(id)
         except ConnectionLost as error:
             logger.debug("a cancellation was not sent: %s", error.reason)
 
-    def send(self, event: Notification | Progress, *, droppable: bool = False) -> None:
-        """Send a notification without waiting.
+    def send(
+        self,
+        event: Notification | Progress,
+        *,
+        droppable: bool = False,
+        about: RequestId | None = None,
+    ) -> None:
+        """Send a notification without waiting. `about` is the client's request that it belongs to.
 
         With `droppable` it is left out while the peer reads so slowly that messages pile up. Raises
         `LocalProtocolError`, `CapabilityMissing` or the reason why the connection ended.
@@ -428,7 +452,7 @@ class Runtime:
             return
         data = self.connection.send(event)
         if data is not None:
-            self._post(data, linger=True)
+            self._post(data, linger=True, about=about)
 
     async def notify(self, notification: Notification) -> None:
         """Send a notification, after waiting for room if the peer reads slowly."""

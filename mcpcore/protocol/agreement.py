@@ -85,6 +85,11 @@ class Agreement:
             assert self._offer is not None
             self._agree(revision, self._offer.capabilities, result.capabilities)
 
+    def adopt(self, revision: Revision, server: t.ServerCapabilities) -> None:
+        """Nobody asked, and nobody will: this is how things are."""
+        self.state = State.READY
+        self._settle(revision, t.ClientCapabilities(), server)
+
     def refused(self) -> None:
         """Initialize came to nothing."""
         self.state = move(self.state, "server", "initialize refused") or self.state
@@ -93,6 +98,11 @@ class Agreement:
         self, revision: Revision, client: t.ClientCapabilities, server: t.ServerCapabilities
     ) -> None:
         self._move("server", "initialize answered")
+        self._settle(revision, client, server)
+
+    def _settle(
+        self, revision: Revision, client: t.ClientCapabilities, server: t.ServerCapabilities
+    ) -> None:
         # What was offered with one revision in mind may mean less in the one that was agreed on.
         self.declared = Declared(codec.fit_capabilities(client, revision), server)
         self.revision = self.writing = revision

@@ -55,7 +55,9 @@ from mcpcore.protocol.events import (
     Refused,
     Sendable,
     Stale,
+    Undelivered,
 )
+from mcpcore.protocol.framing import Decoded, Frame
 from mcpcore.protocol.lifecycle import Role, State, allows
 from mcpcore.revisions import HANDSHAKE, Revision, lookup
 
@@ -118,6 +120,12 @@ class Connection:
         """An id that this side never used before."""
         self._last_id += 1
         return self._last_id
+
+    def adopt(self, revision: Revision, capabilities: t.ServerCapabilities) -> None:
+        """Begin without a handshake, as a server does that keeps no sessions: it speaks `revision` and
+        has `capabilities`; of the client nothing is known, so nothing can be asked of it.
+        """
+        self._agreement.adopt(revision, capabilities)
 
     def lost(self) -> tuple[RequestId, ...]:
         """The channel ended. Gives the ids that will never be answered."""
@@ -255,17 +263,22 @@ class Connection:
 
     # Receiving.
 
-    def receive(self, frame: bytes | Malformed) -> list[Event]:
+    def receive(self, frame: Frame) -> list[Event]:
         """What `frame`, one whole message without its line end, means. Never raises.
 
         Feed every frame in the order of its arrival, and act on the events in theirs.
         """
-        if isinstance(frame, Malformed):
+        if isinstance(frame, bytes):
+            if not frame.startswith(b"{") and jsonrpc.is_batch(frame) and not self._takes_batches():
+                return self._refuse_batch(frame)
+            notes: list[str] = []
+            message = jsonrpc.decode(frame, notes)
+        elif isinstance(frame, Decoded):
+            message, notes, frame = frame.message, list(frame.notes), frame.frame
+        elif isinstance(frame, Undelivered):
+            return self._receive_undelivered(frame)
+        else:
             return self._receive_malformed(frame, None)
-        if not frame.startswith(b"{") and jsonrpc.is_batch(frame) and not self._takes_batches():
-            return self._refuse_batch(frame)
-        notes: list[str] = []
-        message = jsonrpc.decode(frame, notes)
         if isinstance(message, Request):
             agreement = self._agreement
             gate = agreement.inbound
@@ -289,6 +302,14 @@ class Connection:
         elif isinstance(message, jsonrpc.Batch):
             return self._receive_batch(message, frame)
         return self._receive_one(message, notes, frame, None)
+
+    def _receive_undelivered(self, failure: Undelivered) -> list[Event]:
+        call = self._outgoing.pop(failure.id, None)
+        if call is None:
+            return []
+        if call.method == "initialize":
+            self._agreement.refused()
+        return [failure]
 
     def _open_incoming(self, request: Request, frame: bytes, batch: Batch | None) -> None:
         token = None

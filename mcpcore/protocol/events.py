@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mcpcore.errors import McpError
 from mcpcore.jsonrpc import (
     ErrorResponse,
     Malformed,
@@ -77,8 +78,18 @@ class Failed(msgspec.Struct, frozen=True):
     rule: str
 
 
+class Undelivered(msgspec.Struct, frozen=True):
+    """The request `id` of this side came to nothing on its way, or its answer did. The call is over.
+
+    Only transports that carry each message by itself can know; it takes the place of the answer.
+    """
+
+    id: RequestId
+    error: McpError
+
+
 Sendable = Request | Notification | Response | ErrorResponse | Cancel | Progress
-Event = Sendable | Refused | Stale | Forgiven | Failed
+Event = Sendable | Refused | Stale | Forgiven | Failed | Undelivered
 
 __all__ = [
     "Cancel",
@@ -95,4 +106,5 @@ __all__ = [
     "Response",
     "Sendable",
     "Stale",
+    "Undelivered",
 ]

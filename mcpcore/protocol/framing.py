@@ -13,8 +13,11 @@ import enum
 import re
 from collections import deque
 
+import msgspec
+
 from mcpcore import jsonrpc
-from mcpcore.jsonrpc import ErrorObject, Malformed
+from mcpcore.jsonrpc import Batch, ErrorObject, Malformed, Message
+from mcpcore.protocol.events import Undelivered
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes. Far above any message met in practice (results of 10 MB are), low enough that a peer which
@@ -27,7 +30,16 @@ _OPENING = re.compile(
 )
 """How nearly all messages begin: enough to tell whose answer a line was that is too long to be read."""
 
-Frame = bytes | Malformed
+
+class Decoded(msgspec.Struct, frozen=True):
+    """A frame that had to be read before it could be handed on, and which rules it broke."""
+
+    message: Message | Batch
+    frame: bytes
+    notes: tuple[str, ...] = ()
+
+
+Frame = bytes | Malformed | Decoded | Undelivered
 """One message still to be read, or what stands in its place."""
 
 
@@ -80,7 +92,7 @@ class LineDecoder:
             if line.endswith(b"\r"):
                 line = line[:-1]
             if len(line) > self._max_line:
-                return self._too_long(line)
+                return too_long(line, self._max_line)
             if line.startswith(b"{") or line.strip(b" \t\r"):
                 return line
         return NEED_DATA
@@ -92,13 +104,17 @@ class LineDecoder:
             self._rest = bytearray()
         return self.next_message()
 
-    def _too_long(self, line: bytes) -> Malformed:
-        error = ErrorObject(
-            jsonrpc.INVALID_REQUEST, f"Invalid request: a line of more than {self._max_line} bytes"
-        )
-        seen = line[: self._max_line + 1]
-        opening = _OPENING.match(seen)
-        if opening is None:
-            return Malformed(error, jsonrpc.excerpt(seen))
-        id = int(opening["number"]) if opening["number"] else opening["text"].decode()
-        return Malformed(error, jsonrpc.excerpt(seen), id, answers=opening["member"] != b"method")
+
+def too_long(message: bytes, limit: int) -> Malformed:
+    """What stands in place of a message of more than `limit` bytes. Whose answer it is, or which request,
+    is read from its beginning where that has the usual form.
+    """
+    error = ErrorObject(
+        jsonrpc.INVALID_REQUEST, f"Invalid request: a message of more than {limit} bytes"
+    )
+    seen = message[: limit + 1]
+    opening = _OPENING.match(seen)
+    if opening is None:
+        return Malformed(error, jsonrpc.excerpt(seen))
+    id = int(opening["number"]) if opening["number"] else opening["text"].decode()
+    return Malformed(error, jsonrpc.excerpt(seen), id, answers=opening["member"] != b"method")

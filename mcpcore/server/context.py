@@ -38,9 +38,10 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     multiple_choice: bool
     state: Any
-    send: Callable[[Notification | Progress], None]
-    ask: Callable[[str, Any], Awaitable[Any]]
-    log: Callable[[str, Any, str | None], None]
+    principal: Any
+    send: Callable[[Notification | Progress, RequestId], None]
+    ask: Callable[[str, Any, RequestId], Awaitable[Any]]
+    log: Callable[[str, Any, str | None, RequestId], None]
     token: trio.lowlevel.TrioToken
     """Of the loop that the connection runs in, to get back to it from a thread."""
 
@@ -91,6 +92,14 @@ class Context(Generic[S]):
         return self._peer.revision
 
     @property
+    def principal(self) -> Any:
+        """Who makes the request, as the server's `authenticate` told; None where nobody is asked.
+
+        The only identity to trust: arguments are what the client likes to say.
+        """
+        return self._peer.principal
+
+    @property
     def state(self) -> S:
         """What the server's `lifespan` yielded; None without one."""
         state: S = self._peer.state
@@ -126,7 +135,7 @@ class Context(Generic[S]):
         self._alive()
         if self._token is not None:
             event = Progress(self._token, progress, total, message, self.request_id)
-            self._say(self._peer.send, event)
+            self._say(self._peer.send, event, self.request_id)
 
     def log(self, level: str, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client: `data` is any JSON value, `level` one of
@@ -135,7 +144,7 @@ class Context(Generic[S]):
         self._alive()
         if level not in t.LOGGING_LEVELS:
             raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
-        self._say(self._peer.log, level, data, logger)
+        self._say(self._peer.log, level, data, logger, self.request_id)
 
     def _say(self, function: Callable[..., None], *arguments: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -180,7 +189,8 @@ class Context(Generic[S]):
         """Tell the client that what `elicit_url` asked for under `key` is done."""
         self._alive()
         params = t.ElicitationCompleteParams(elicitation_id=self._elicitation_id(key))
-        self._say(self._peer.send, Notification("notifications/elicitation/complete", params))
+        event = Notification("notifications/elicitation/complete", params)
+        self._say(self._peer.send, event, self.request_id)
 
     async def sample(
         self,
@@ -252,7 +262,7 @@ class Context(Generic[S]):
             await trio.lowlevel.checkpoint()
             return answer  # type: ignore[no-any-return]
         try:
-            answer = codec.decode(await self._peer.ask(method, params), result, [])
+            answer = codec.decode(await self._peer.ask(method, params, self.request_id), result, [])
         except RequestFailed as error:
             raise NoAnswer(f"the client refused {key!r}: {error}") from error
         except msgspec.ValidationError as error:

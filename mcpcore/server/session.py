@@ -19,7 +19,13 @@ from msgspec import Raw
 from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.errors import McpError, RequestFailed, ResourceNotFound
-from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification, Request
+from mcpcore.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Notification,
+    Request,
+    RequestId,
+)
 from mcpcore.protocol import paging
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
@@ -92,9 +98,11 @@ _CHANGED: dict[Kind, str] = {
 
 
 class Session(Handler):
-    """The server's end of one connection. `state` is what the server's lifespan yielded."""
+    """The server's end of one connection. `state` is what the server's lifespan yielded, `principal`
+    who the client is, where the transport asks.
+    """
 
-    def __init__(self, offer: Offer, channel: Channel, state: Any) -> None:
+    def __init__(self, offer: Offer, channel: Channel, state: Any, principal: Any = None) -> None:
         self.connection = Connection("server", revisions=offer.revisions, strict=offer.strict)
         self.runtime = Runtime(
             self.connection, channel, self, timeouts=offer.timeouts, limits=offer.limits
@@ -102,6 +110,7 @@ class Session(Handler):
         self.forgiven: Counter[str] = Counter()
         self._offer = offer
         self._state = state
+        self.principal = principal
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
         self._told = t.ServerCapabilities()
@@ -144,6 +153,7 @@ class Session(Handler):
             revision=str(revision),
             multiple_choice=revision.position >= MULTIPLE_CHOICE.position,
             state=self._state,
+            principal=self.principal,
             send=self._send,
             ask=self._ask,
             log=self._log,
@@ -323,17 +333,19 @@ class Session(Handler):
 
     # What goes out.
 
-    def _send(self, event: Notification | Progress) -> None:
-        self.runtime.send(event, droppable=isinstance(event, Progress))
+    def _send(self, event: Notification | Progress, about: RequestId) -> None:
+        self.runtime.send(event, droppable=isinstance(event, Progress), about=about)
 
-    async def _ask(self, method: str, params: Any) -> Raw:
-        return await self.runtime.request(method, params, seconds=self.runtime.timeouts.question)
+    async def _ask(self, method: str, params: Any, about: RequestId) -> Raw:
+        return await self.runtime.request(
+            method, params, seconds=self.runtime.timeouts.question, about=about
+        )
 
-    def _log(self, level: str, data: Any, name: str | None) -> None:
+    def _log(self, level: str, data: Any, name: str | None, about: RequestId) -> None:
         # A client that was not told of logging gets none: a function that logs may have come later.
         if self._told.logging is not None and t.LOGGING_LEVELS.index(level) >= self._level:
             params = t.LoggingMessageParams(level=level, data=data, logger=name)
-            self.runtime.send(Notification("notifications/message", params))
+            self.runtime.send(Notification("notifications/message", params), about=about)
 
     def list_changed(self, kind: Kind) -> None:
         """Tell the client soon; called from any thread."""

@@ -7,8 +7,11 @@ Anything that can carry messages can be a channel: subclass `Channel`, and put i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
+from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Frame
+from mcpcore.revisions import Revision
 
 HIGH_WATER = 256 * 1024
 """Bytes that may wait to be written before callers are held back: enough to keep a pipe of 64 KiB
@@ -28,11 +31,15 @@ class Channel(ABC):
     """
 
     @abstractmethod
-    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
         """Take `messages`, each whole and without a line end, to be delivered in this order.
 
         Never waits and never delivers half a message, whatever is cancelled meanwhile. With `linger`
         they may wait for others of the same turn of the loop, to leave with them in one write.
+        `about` is the client's request that they belong to, for channels that have a way for each:
+        on the server the one that is answered or worked on, on the client the one that is cancelled.
         Raises `ConnectionLost`.
         """
 
@@ -51,6 +58,18 @@ class Channel(ABC):
 
         Raises `ConnectionLost` with the reason at the end.
         """
+
+    def hand_over(self, take: Callable[[Frame], None]) -> None:
+        """Call `take` with each message instead of keeping it for `receive`, from now on.
+
+        For channels whose own tasks read, which saves waking another one; the others do nothing here.
+        """
+
+    def agreed(self, revision: Revision) -> None:
+        """The handshake came to `revision`; what the client sends next is initialized."""
+
+    def request_over(self, id: RequestId) -> None:
+        """The client's request `id` is over: no more is sent about it, or nobody waits for it."""
 
     @abstractmethod
     async def run(self) -> None:

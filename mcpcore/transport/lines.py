@@ -18,6 +18,7 @@ from collections.abc import Callable
 import trio
 
 from mcpcore.errors import ConnectionLost
+from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import MAX_LINE, Frame, LineDecoder, NeedData
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 
@@ -73,7 +74,9 @@ class LineChannel(Channel):
 
     # Sending.
 
-    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
         if self._lost is not None:
             raise self._lost.again()
         if self._queued > self._backlog:

@@ -11,6 +11,7 @@ from collections import deque
 import trio
 
 from mcpcore.errors import ConnectionLost
+from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Frame
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 
@@ -34,7 +35,9 @@ class MemoryChannel(Channel):
         self._arrived = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
 
-    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
         if self._lost is not None:
             raise self._lost.again()
         peer = self._peer

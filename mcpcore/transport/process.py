@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from mcpcore.errors import ConnectionLost
+from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import MAX_LINE, Frame
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.lines import FLUSH_TIME, LineChannel
@@ -143,7 +144,9 @@ class ProcessChannel(Channel):
 
     # What a channel does.
 
-    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
         if self._lost is not None:
             raise self._lost.again()
         try:

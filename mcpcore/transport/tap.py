@@ -10,7 +10,9 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
-from mcpcore.protocol.framing import Frame
+from mcpcore.jsonrpc import RequestId
+from mcpcore.protocol.framing import Decoded, Frame
+from mcpcore.revisions import Revision
 from mcpcore.transport.channel import Channel
 
 logger = logging.getLogger("mcpcore.transport")
@@ -31,8 +33,10 @@ class TapChannel(Channel):
         self._channel = channel
         self._on_frame = on_frame
 
-    def send_nowait(self, *messages: bytes, linger: bool = False) -> None:
-        self._channel.send_nowait(*messages, linger=linger)
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
+        self._channel.send_nowait(*messages, linger=linger, about=about)
         for message in messages:
             self._show("sent", message)
 
@@ -46,15 +50,33 @@ class TapChannel(Channel):
     async def receive(self) -> list[Frame]:
         frames = await self._channel.receive()
         for frame in frames:
-            if isinstance(frame, bytes):
-                self._show("received", frame)
+            self._show_frame(frame)
         return frames
+
+    def hand_over(self, take: Callable[[Frame], None]) -> None:
+        def show_and_take(frame: Frame) -> None:
+            self._show_frame(frame)
+            take(frame)
+
+        self._channel.hand_over(show_and_take)
+
+    def agreed(self, revision: Revision) -> None:
+        self._channel.agreed(revision)
+
+    def request_over(self, id: RequestId) -> None:
+        self._channel.request_over(id)
 
     async def run(self) -> None:
         await self._channel.run()
 
     async def aclose(self) -> None:
         await self._channel.aclose()
+
+    def _show_frame(self, frame: Frame) -> None:
+        if isinstance(frame, bytes):
+            self._show("received", frame)
+        elif isinstance(frame, Decoded):
+            self._show("received", frame.frame)
 
     def _show(self, direction: Direction, data: bytes) -> None:
         try:

@@ -64,7 +64,7 @@ async def test_a_long_line_is_no_error(world, size):
 
 async def test_a_line_beyond_the_limit_of_the_client_is_survived(world):
     async with connect(world.peer("large", max_line=10_000), timeouts=PATIENT) as client:
-        with pytest.raises(RemoteProtocolError, match="a line of more than 10000 bytes"):
+        with pytest.raises(RemoteProtocolError, match="a message of more than 10000 bytes"):
             await client.call_tool("any", {"size": 20_000})
         assert (await client.call_tool("any", {"size": 5_000})).text == "x" * 5_000
 
