@@ -2,8 +2,9 @@
 
 A call of this library raises one plain exception, never a group. The tree under `McpError` is the
 whole of it: `LocalProtocolError` is yours, `RemoteProtocolError` and `VersionMismatch` are the
-peer's, `RequestFailed` is the peer saying no and `HttpError` its HTTP server doing so, `ConnectionLost`
-and `RequestTimeout` mean that nobody knows how the call ended. `ToolError` stands apart: a tool raises it to tell the model.
+peer's, `RequestFailed` is the peer saying no and `HttpError` its HTTP server doing so,
+`ConnectionLost` and `RequestTimeout` mean that nobody knows how the call ended. `ToolError` stands
+apart: a tool raises it to tell the model.
 """
 
 from __future__ import annotations

@@ -360,6 +360,11 @@ def encode(message: Message) -> bytes:
     return write(outgoing(message))
 
 
+def is_notification(data: bytes) -> bool:
+    """Whether a message that was written here is a notification: its method comes where others have an id."""
+    return data.startswith(b'{"jsonrpc":"2.0","method"')
+
+
 def encode_batch(messages: list[bytes]) -> bytes:
     """Join encoded messages into one array."""
     return b"[" + b",".join(messages) + b"]"

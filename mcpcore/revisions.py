@@ -34,6 +34,8 @@ class Revision(msgspec.Struct, frozen=True):
 
     `era`: `handshake` opens a session with initialize, `stateless` says everything in each request.
     `batching`: arrays of messages are legal. `version_header`: HTTP requests name the revision.
+    `polling`: a server may let go of a stream's connection, whose events begin with one that has an id and
+    no data.
     `resource_not_found`: the error code for it. `object_results`: structured content must be an object.
     """
 
@@ -42,6 +44,7 @@ class Revision(msgspec.Struct, frozen=True):
     era: Literal["handshake", "stateless"]
     batching: bool = False
     version_header: bool = False
+    polling: bool = False
     resource_not_found: int = -32002
     object_results: bool = True
 
@@ -52,7 +55,7 @@ class Revision(msgspec.Struct, frozen=True):
 A = Revision(0, "2024-11-05", "handshake")
 B = Revision(1, "2025-03-26", "handshake", batching=True)
 C = Revision(2, "2025-06-18", "handshake", version_header=True)
-D = Revision(3, "2025-11-25", "handshake", version_header=True)
+D = Revision(3, "2025-11-25", "handshake", version_header=True, polling=True)
 E = Revision(
     4,
     "2026-07-28",

@@ -146,6 +146,7 @@ class Runtime:
     @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until the channel ends or `close` is called. Never raises but for cancellation."""
+        self.channel.hand_over(self.take)
         async with trio.open_nursery() as background:
             background.start_soon(self._in_background)
             background.start_soon(self._waiting.watch)
@@ -204,7 +205,6 @@ class Runtime:
         """The reading task. A task of its own, so that waking it wakes nothing around it."""
         take = self.take
         try:
-            self.channel.hand_over(take)
             with self._pump_scope:
                 while True:
                     frames = await self.channel.receive()

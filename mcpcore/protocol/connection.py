@@ -116,6 +116,10 @@ class Connection:
         """The ids of our requests that wait for an answer, oldest first."""
         return tuple(self._outgoing)
 
+    def is_open(self, id: RequestId) -> bool:
+        """Whether the peer's request `id` is still to be answered."""
+        return id in self._incoming
+
     def next_id(self) -> int:
         """An id that this side never used before."""
         self._last_id += 1

@@ -42,6 +42,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     send: Callable[[Notification | Progress, RequestId], None]
     ask: Callable[[str, Any, RequestId], Awaitable[Any]]
     log: Callable[[str, Any, str | None, RequestId], None]
+    hang_up: Callable[[RequestId, float], None]
     token: trio.lowlevel.TrioToken
     """Of the loop that the connection runs in, to get back to it from a thread."""
 
@@ -145,6 +146,18 @@ class Context(Generic[S]):
         if level not in t.LOGGING_LEVELS:
             raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
         self._say(self._peer.log, level, data, logger, self.request_id)
+
+    def hang_up(self, retry: float = 1.0) -> None:
+        """Let go of the HTTP connection that waits for the answer; the client comes back for it after
+        `retry` seconds, again and again until it is there.
+
+        For work that takes minutes, on networks that hold no connection for so long. Does nothing on
+        other transports, and where the revision or a server without an event store forbid it.
+        """
+        self._alive()
+        if not retry >= 0:
+            raise ValueError("retry is in seconds, and not negative")
+        self._say(self._peer.hang_up, self.request_id, retry)
 
     def _say(self, function: Callable[..., None], *arguments: Any) -> None:
         if threading.get_ident() == self._thread:

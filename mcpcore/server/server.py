@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, final, overload
+
+import trio
 
 from mcpcore import types as t
 from mcpcore.revisions import HANDSHAKE, lookup
@@ -22,6 +24,9 @@ from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
 from mcpcore.waiting import Timeouts
+
+if TYPE_CHECKING:
+    from mcpcore.server.http.listener import HttpOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,7 +143,7 @@ class Server:
         self.limits = options.get("limits", Limits())
         self.middleware: list[Around] = []
         self.roots_changed: RootsChanged | None = None
-        self._lifespan = options.get("lifespan", _no_lifespan)
+        self.lifespan = options.get("lifespan", _no_lifespan)
         self._declare = frozenset(options.get("declare", ()))
         self._sessions: set[Session] = set()
         self._uses_context = False
@@ -285,24 +290,50 @@ class Server:
 
     async def serve(self, channel: Channel) -> None:
         """Serve one client on `channel` until it ends. Enters and leaves the lifespan."""
-        async with self._lifespan() as state:
-            make = AroundSession if self.middleware else Session
-            await self.serve_session(make(self, channel, state))
+        async with self.lifespan() as state:
+            await self.serve_session(self.make_session(channel, state))
 
-    async def serve_session(self, session: Session) -> None:
+    def make_session(self, channel: Channel, state: Any, principal: Any = None) -> Session:
+        """The server's end of one connection, for `serve_session`."""
+        make = AroundSession if self.middleware else Session
+        return make(self, channel, state, principal)
+
+    async def serve_session(
+        self,
+        session: Session,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Run a session that was made for this server."""
         self._sessions.add(session)
         try:
-            await session.runtime.run()
+            await session.runtime.run(task_status=task_status)
         finally:
             self._sessions.discard(session)
 
-    def run(self) -> None:
-        """Serve on stdin and stdout until the input ends; for the last line of a script.
+    @overload
+    def run(self) -> None: ...
+    @overload
+    def run(self, transport: Literal["stdio"], /) -> None: ...
+    @overload
+    def run(self, transport: Literal["http"], /, **options: Unpack[HttpOptions]) -> None: ...
 
-        SIGINT and SIGTERM end it at once, with the exit status 130 or 143.
+    def run(self, transport: str = "stdio", /, **options: Any) -> None:  # type: ignore[misc]
+        """Serve until the end; for the last line of a script.
+
+        On `stdio`, stdin and stdout are served until the input ends; SIGINT and SIGTERM end it at once,
+        with the exit status 130 or 143. On `http` a port is served (see `HttpOptions`) until such a
+        signal, and handlers get `timeouts.drain` to finish. Needs the extra `mcpcore[http]`.
         """
-        run_stdio(self)
+        if transport == "stdio" and not options:
+            run_stdio(self)
+        elif transport == "http":
+            # Optional extra: only those who serve HTTP need it.
+            from mcpcore.server.http.listener import run_http  # noqa: PLC0415
+
+            run_http(self, **options)
+        else:
+            raise TypeError('run() takes "stdio", or "http" and its options')
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,7 @@ from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
 from mcpcore.protocol.lifecycle import State
 from mcpcore.protocol.uri_template import TraversalRefused
-from mcpcore.revisions import MULTIPLE_CHOICE
+from mcpcore.revisions import MULTIPLE_CHOICE, Revision
 from mcpcore.runtime import Handler, Later, Limits, Runtime
 from mcpcore.server.context import Context, Peer
 from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
@@ -119,6 +119,11 @@ class Session(Handler):
         self._roots_changed = self._telling_roots = False
         self._token = trio.lowlevel.current_trio_token()
 
+    def adopt(self, revision: Revision) -> None:
+        """Begin without a handshake: the transport keeps no sessions."""
+        self._told = self._offer.capabilities()
+        self.connection.adopt(revision, self._told)
+
     # Requests.
 
     def begin(self, request: Request) -> Any:
@@ -157,6 +162,7 @@ class Session(Handler):
             send=self._send,
             ask=self._ask,
             log=self._log,
+            hang_up=self.runtime.channel.hang_up,
             token=self._token,
         )
 

@@ -59,17 +59,22 @@ class Channel(ABC):
         Raises `ConnectionLost` with the reason at the end.
         """
 
-    def hand_over(self, take: Callable[[Frame], None]) -> None:
+    def hand_over(self, take: Callable[[Frame], None]) -> None:  # noqa: B027
         """Call `take` with each message instead of keeping it for `receive`, from now on.
 
         For channels whose own tasks read, which saves waking another one; the others do nothing here.
         """
 
-    def agreed(self, revision: Revision) -> None:
+    def agreed(self, revision: Revision) -> None:  # noqa: B027
         """The handshake came to `revision`; what the client sends next is initialized."""
 
-    def request_over(self, id: RequestId) -> None:
+    def request_over(self, id: RequestId) -> None:  # noqa: B027
         """The client's request `id` is over: no more is sent about it, or nobody waits for it."""
+
+    def hang_up(self, id: RequestId, retry: float) -> None:  # noqa: B027
+        """Let go of the connection that waits for the answer to the client's request `id`; the client is
+        to come back for it after `retry` seconds. Channels that cannot do nothing.
+        """
 
     @abstractmethod
     async def run(self) -> None:

@@ -72,6 +72,9 @@ class TapChannel(Channel):
     async def aclose(self) -> None:
         await self._channel.aclose()
 
+    def hang_up(self, id: RequestId, retry: float) -> None:
+        self._channel.hang_up(id, retry)
+
     def _show_frame(self, frame: Frame) -> None:
         if isinstance(frame, bytes):
             self._show("received", frame)

@@ -1,0 +1,391 @@
+"""What a session has to say, on the streams it says it on.
+
+Each POST with requests opens a stream for them: their answers go there, and what concerns them (progress,
+log messages, questions) goes there as well. Everything else goes on the standalone stream, which a client
+reads by GET. A message is on one stream only. A stream is not a connection: a connection that reads it
+may break, the stream goes on, and another connection reads what is left (HTTP-16, HTTP-34, HTTP-41).
+
+Events are numbered and put into the store before they are written, so that what a broken connection
+swallowed can be had again. Their ids hold the number of their stream: `3-17` is the seventeenth event of
+the third, and nothing is ever replayed on another (HTTP-43, HTTP-44, HTTP-47).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import trio
+
+from mcpcore import jsonrpc
+from mcpcore.errors import ConnectionLost
+from mcpcore.jsonrpc import RequestId
+from mcpcore.protocol.framing import Frame
+from mcpcore.protocol.sse import COMMENT, encode_event
+from mcpcore.server.http.store import EventStore
+from mcpcore.transport.channel import HIGH_WATER, Channel
+from mcpcore.transport.http import EventSource
+
+logger = logging.getLogger("mcpcore.server")
+
+MAX_QUEUED = 4 * 1024 * 1024
+"""Bytes that a session keeps for a client that does not read. Beyond it notifications are dropped;
+answers never are, but at four times as much the session ends."""
+
+STANDALONE = 0
+"""The number of the stream that belongs to no request."""
+
+_EVENT_ID = re.compile(r"(0|[1-9]\d{0,9})-(0|[1-9]\d{0,14})")
+
+
+class Stream:
+    """One stream of a session; `open` are the requests that it still owes an answer."""
+
+    __slots__ = (
+        "_arrived",
+        "_channel",
+        "_keep_alive",
+        "_stored",
+        "abandoned",
+        "ended",
+        "last",
+        "number",
+        "open",
+        "pending",
+        "reader",
+        "released",
+    )
+
+    def __init__(
+        self, channel: SessionChannel, number: int, open: Sequence[RequestId], keep_alive: float
+    ) -> None:
+        self._channel = channel
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._keep_alive = keep_alive
+        self._stored = False
+        self.number = number
+        self.open = set(open)
+        self.last = 0
+        self.pending: deque[tuple[int, bytes]] = deque()
+        self.reader: StreamReader | None = None
+        self.ended = False
+        self.abandoned = False
+        """Whether the connection broke off: what is said now waits for nobody, though it is stored."""
+        self.released: float | None = None
+        """Seconds after which the client is to come back, once the handler let go of its connection."""
+
+    def put(self, data: bytes) -> None:
+        self.last += 1
+        if self._stored:
+            self._channel.store(self.number, self.last, data)
+        if not self.abandoned:
+            self.pending.append((self.last, data))
+            self._arrived.unpark_all()
+
+    def begin_events(self) -> None:
+        """From now on it is a stream of events: they are stored, as far as there is a store."""
+        if not self._stored and self._channel.stores:
+            self._stored = True
+            for number, data in self.pending:
+                self._channel.store(self.number, number, data)
+
+    def wake(self) -> None:
+        self._arrived.unpark_all()
+
+    def abandon(self) -> None:
+        """Its connection broke off, or has its answer. The standalone stream waits for the next one."""
+        if self.number != STANDALONE:
+            self.abandoned = True
+            self.take()
+
+    def end(self) -> None:
+        """Nothing more will be said on it."""
+        self.ended = True
+        self._arrived.unpark_all()
+
+    async def wait(self) -> bool:
+        """Wait until something happens; False if nothing did for the time of a sign of life."""
+        with trio.move_on_after(self._keep_alive) as scope:
+            await self._arrived.park()
+        return not scope.cancelled_caught
+
+    async def wait_for_end(self) -> None:
+        while not self.ended:
+            await self._arrived.park()
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """What waits to be written, which then waits no more."""
+        taken = list(self.pending)
+        self.pending.clear()
+        self._channel.took(sum(len(data) for _, data in taken))
+        return taken
+
+    def event_id(self, number: int) -> str | None:
+        return f"{self.number}-{number}" if self._stored else None
+
+
+class StreamReader(EventSource):
+    """A connection that reads a stream. A new one takes the place of the one before.
+
+    `first` is what it begins with: the priming event, and what a client that came back had missed.
+    """
+
+    __slots__ = ("_closed", "_first", "_stream")
+
+    def __init__(self, stream: Stream, first: bytes) -> None:
+        self._stream = stream
+        self._first = first
+        self._closed = False
+        before, stream.reader = stream.reader, self
+        if before is not None:
+            before.close()
+
+    async def next(self) -> bytes | None:
+        stream = self._stream
+        if self._first:
+            first, self._first = self._first, b""
+            if not stream.pending:
+                return first
+            return first + self._take()
+        while not self._closed:
+            if stream.pending:
+                return self._take()
+            if stream.released is not None:
+                retry, stream.released = stream.released, None
+                self.close()
+                return b"retry: %d\n\n" % round(retry * 1000)
+            if stream.ended:
+                self.close()
+            elif not await stream.wait() and not self._closed:
+                return COMMENT
+        return None
+
+    def _take(self) -> bytes:
+        stream = self._stream
+        return b"".join(
+            encode_event(data, stream.event_id(number)) for number, data in stream.take()
+        )
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if self._stream.reader is self:
+                self._stream.reader = None
+                self._stream.abandon()
+            self._stream.wake()
+
+
+class ReplayReader(EventSource):
+    """Gives what a finished stream had said after the last event that the client got."""
+
+    def __init__(self, events: bytes) -> None:
+        self._events = events
+
+    async def next(self) -> bytes | None:
+        events, self._events = self._events, b""
+        return events or None
+
+    def close(self) -> None:
+        self._events = b""
+
+
+class SessionChannel(Channel):
+    """The channel of one session. What comes is fed by the endpoint; what goes waits on its stream.
+
+    `keep_alive` is in seconds, `max_queued` in bytes. `name` is what the store knows the session by.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: EventStore | None,
+        *,
+        keep_alive: float,
+        max_queued: int = MAX_QUEUED,
+    ) -> None:
+        self._name = name
+        self._store = store
+        self._keep_alive = keep_alive
+        self._max_queued = max_queued
+        self._queued = 0
+        self._take: Callable[[Frame], None] | None = None
+        self._feeding: Stream | None = None
+        self._by_request: dict[RequestId, Stream] = {}
+        self._streams: dict[int, Stream] = {}
+        self._last_stream = STANDALONE
+        self.standalone = Stream(self, STANDALONE, (), keep_alive)
+        self.polls = False
+        """Whether the revision lets a server let go of a connection."""
+        self._lost: ConnectionLost | None = None
+        self._ended = trio.Event()
+        self._closed = False
+        self._room = trio.lowlevel.ParkingLot()
+
+    # What comes in.
+
+    def feed(self, frame: Frame, stream: Stream | None = None) -> None:
+        """Hand on what a POST brought; what is said to it at once goes on `stream`."""
+        assert self._take is not None
+        self._feeding = stream
+        try:
+            self._take(frame)
+        finally:
+            self._feeding = None
+
+    def hand_over(self, take: Callable[[Frame], None]) -> None:
+        self._take = take
+
+    async def receive(self) -> list[Frame]:
+        await self._ended.wait()
+        assert self._lost is not None
+        raise self._lost.again()
+
+    # Streams.
+
+    @property
+    def stores(self) -> bool:
+        return self._store is not None
+
+    @property
+    def open_requests(self) -> frozenset[RequestId]:
+        return frozenset(self._by_request)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the client reads a stream or waits for an answer."""
+        return bool(self._by_request) or self.standalone.reader is not None
+
+    def open_stream(self, requests: Sequence[RequestId]) -> Stream:
+        """A stream for `requests`, none of which may be open."""
+        self._last_stream += 1
+        stream = Stream(self, self._last_stream, requests, self._keep_alive)
+        self._streams[stream.number] = stream
+        for id in requests:
+            self._by_request[id] = stream
+        return stream
+
+    def read(self, stream: Stream) -> StreamReader:
+        """Begin to read a stream as events; the first says where to resume, in revisions that know of it
+        (HTTP-22).
+        """
+        stream.begin_events()
+        first = b""
+        if self.polls and self.stores:
+            # What waits will be sent with its own numbers, after this one.
+            before = stream.pending[0][0] - 1 if stream.pending else stream.last
+            first = encode_event(b"", f"{stream.number}-{before}")
+        return StreamReader(stream, first)
+
+    async def resume(self, event_id: str) -> EventSource | None:
+        """Read on after an event; None for one that this session never sent."""
+        match = _EVENT_ID.fullmatch(event_id)
+        if match is None or self._store is None or not self.stores:
+            return None
+        number, last = int(match[1]), int(match[2])
+        stream = self.standalone if number == STANDALONE else self._streams.get(number)
+        if number > self._last_stream or (stream is not None and last > stream.last):
+            return None
+        if stream is None:
+            missed = await self._store.after(self._name, number, last)
+            return ReplayReader(b"".join(_event(number, *event) for event in missed))
+        # While the store is asked, the stream keeps what comes.
+        stream.abandoned = False
+        try:
+            missed = await self._store.after(self._name, number, last)
+        except BaseException:
+            stream.abandon()
+            raise
+        # What waits on the stream was stored too: nothing is to be given twice.
+        reached = missed[-1][0] if missed else last
+        waiting = [event for event in stream.take() if event[0] > reached]
+        first = b"".join(_event(number, *event) for event in (*missed, *waiting))
+        return StreamReader(stream, first or COMMENT)
+
+    def store(self, stream: int, number: int, data: bytes) -> None:
+        if self._store is not None:
+            self._store.append(self._name, stream, number, data)
+
+    def took(self, size: int) -> None:
+        self._queued -= size
+        if self._queued <= HIGH_WATER:
+            self._room.unpark_all()
+
+    # What goes out.
+
+    def send_nowait(
+        self, *messages: bytes, linger: bool = False, about: RequestId | None = None
+    ) -> None:
+        if self._closed:
+            assert self._lost is not None
+            raise self._lost.again()
+        stream = self._feeding if about is None else self._by_request.get(about)
+        stream = stream or self.standalone
+        for data in messages:
+            self._put(stream, data)
+
+    def _put(self, stream: Stream, data: bytes) -> None:
+        if self._queued + len(data) > self._max_queued:
+            if jsonrpc.is_notification(data):
+                logger.warning("the client does not read: a notification was dropped")
+                return
+            if self._queued > 4 * self._max_queued:
+                self.end_input(f"the client does not read: {self._queued} bytes wait for it")
+                raise ConnectionLost("the client does not read")
+        before = len(stream.pending)
+        stream.put(data)
+        if len(stream.pending) > before:
+            self._queued += len(data)
+
+    def request_over(self, id: RequestId) -> None:
+        stream = self._by_request.pop(id, None)
+        if stream is not None:
+            stream.open.discard(id)
+            if not stream.open:
+                # A finished stream lives on in the store only.
+                self._streams.pop(stream.number, None)
+                stream.end()
+
+    def hang_up(self, id: RequestId, retry: float) -> None:
+        stream = self._by_request.get(id)
+        if stream is not None and self.polls and self.stores:
+            stream.released = retry
+            stream.begin_events()
+            stream.wake()
+
+    @property
+    def crowded(self) -> bool:
+        return self._queued > HIGH_WATER and self._lost is None
+
+    async def wait_for_room(self) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self.crowded:
+            await self._room.park()
+
+    # The end.
+
+    async def run(self) -> None:
+        """Nothing to do: the connections of the client do the work."""
+
+    def end_input(self, reason: str) -> None:
+        """Take nothing more; what was accepted may still be answered."""
+        if self._lost is None:
+            self._lost = ConnectionLost(reason)
+            self._ended.set()
+            self._room.unpark_all()
+
+    async def aclose(self) -> None:
+        self.end_input("this side closed the session")
+        self._closed = True
+        for stream in (self.standalone, *self._streams.values()):
+            stream.end()
+        self._streams.clear()
+        self._by_request.clear()
+        if self._store is not None:
+            self._store.forget(self._name)
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+def _event(stream: int, number: int, data: bytes) -> bytes:
+    return encode_event(data, f"{stream}-{number}")

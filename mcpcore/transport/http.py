@@ -1,0 +1,56 @@
+"""HTTP as a server sees it, whichever library reads and writes it: a request, and the answer to it.
+
+The endpoint takes an `HttpRequest` and gives an `Answer`; a front turns its own into the one and the
+other into its own. An answer is either a body or a stream of events, which the front asks for one by one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+
+class RequestLost(Exception):
+    """The body of a request did not come: the client went away, or took too long."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """The head of a request, and a way to its body.
+
+    `headers` are by lower-case name, several of one name joined by commas. `read(limit)` gives the whole
+    body, or None if it has more than `limit` bytes; it is called at most once, and raises `RequestLost`.
+    `scope` is what the front knows besides, for `authenticate`: the ASGI scope, or nothing.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    read: Callable[[int], Awaitable[bytes | None]]
+    scope: Mapping[str, object] = {}
+
+
+class EventSource(ABC):
+    """What a stream of events is read from. One reader."""
+
+    @abstractmethod
+    async def next(self) -> bytes | None:
+        """Wait for encoded events; None at the end of the stream. Never raises but for cancellation."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nobody reads any more. Idempotent."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An HTTP answer: `body`, or `events` until they end or the peer is gone; then `events.close()`."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    events: EventSource | None = None
+
+
+Handle = Callable[[HttpRequest], Awaitable[Answer]]
+"""What serves requests. It raises nothing but `RequestLost`."""
