@@ -149,9 +149,7 @@ class Choices(msgspec.Struct, rename="camel"):
         ),
     ]
     untitled_multi: list[Literal["option1", "option2", "option3"]]
-    titled_multi: Annotated[
-        list[str], Meta(extra_json_schema={"items": {"anyOf": _CHOICES}})
-    ]
+    titled_multi: list[Annotated[str, Meta(extra_json_schema={"anyOf": _CHOICES})]]
 
 
 @server.tool(structured=False, asks="replay")
