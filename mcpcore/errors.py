@@ -110,6 +110,10 @@ class SessionEnded(ConnectionLost):
     def again(self) -> SessionEnded:
         return SessionEnded(self.reason, delivered=self.delivered)
 
+    def unsent(self) -> SessionEnded:
+        """The same, for a request that came too late to be sent."""
+        return SessionEnded(self.reason, delivered=False)
+
 
 class HttpError(McpError):
     """An HTTP answer that is none to the request: a refusal, or something that is not MCP.

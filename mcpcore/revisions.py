@@ -317,6 +317,9 @@ METHODS: tuple[Method, ...] = (
     Method("notifications/subscriptions/acknowledged", "server", t.AcknowledgedParams, since=E),
 )
 
+SAFE: frozenset[str] = frozenset(row.name for row in METHODS if row.is_request and row.safe)
+"""The requests that do no harm when they are sent twice."""
+
 
 class Field(msgspec.Struct, frozen=True):
     """A member that not every revision has. `until` is the last revision that has it."""

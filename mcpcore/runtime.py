@@ -31,6 +31,7 @@ from mcpcore.errors import (
     RemoteProtocolError,
     RequestFailed,
     RequestTimeout,
+    SessionEnded,
 )
 from mcpcore.jsonrpc import INTERNAL_ERROR, ErrorObject
 from mcpcore.protocol.connection import Connection
@@ -96,6 +97,9 @@ class Handler(ABC):
     @abstractmethod
     def received(self, notification: Notification) -> None:
         """Act on a notification, without waiting."""
+
+    def ended(self, reason: McpError) -> None:  # noqa: B027
+        """The connection is over. Called once, by whoever found out."""
 
     @abstractmethod
     def observed(self, event: Forgiven | Stale | Refused) -> None:
@@ -249,9 +253,12 @@ class Runtime:
 
     def _end(self, reason: McpError) -> None:
         """Note why the connection ended, and tell everybody who waits."""
-        if self._lost is None:
+        first = self._lost is None
+        if first:
             self._lost = reason
         self._waiting.fail_all(self._why_lost)
+        if first:
+            self._handler.ended(reason)
 
     def _why_lost(self) -> McpError:
         """A fresh exception for each caller."""
@@ -398,7 +405,8 @@ class Runtime:
         if self.channel.crowded:
             await self._wait_for_room(method, seconds)
         if self._lost is not None:
-            raise self._why_lost()
+            error = self._why_lost()
+            raise error.unsent() if isinstance(error, SessionEnded) else error
         waiting = self._waiting
         call = waiting.make(method, seconds, maximum, extends=extends)
         id = self.connection.next_id()

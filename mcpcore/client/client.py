@@ -7,7 +7,7 @@ exception of `mcpcore.errors`. Results of tools are never raised: look at `is_er
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Unpack, final
 
 import msgspec
@@ -34,14 +34,14 @@ from mcpcore.errors import (
     RemoteProtocolError,
     RequestFailed,
     RequestTimeout,
+    SessionEnded,
 )
 from mcpcore.jsonrpc import INTERNAL_ERROR
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Notification, Refused, Request, Stale
 from mcpcore.protocol.lifecycle import State
-from mcpcore.revisions import HANDSHAKE
+from mcpcore.revisions import HANDSHAKE, SAFE
 from mcpcore.runtime import Handler, Later, Limits, Runtime
-from mcpcore.transport.channel import Channel
 from mcpcore.validation import MISSING, SchemaCheck, UnusableSchema, can_validate
 from mcpcore.waiting import ProgressCallback, Timeouts
 
@@ -53,6 +53,8 @@ R = TypeVar("R", bound=t.Result)
 class _ClientHandler(Handler):
     """What the client does with what the server sends."""
 
+    runtime: Runtime
+
     def __init__(self, client: Client, answers: Answers) -> None:
         self._client = client
         self._answers = answers
@@ -61,7 +63,7 @@ class _ClientHandler(Handler):
         return t.EmptyResult() if request.method == "ping" else Later(self._answer, (request,))
 
     async def _answer(self, request: Request) -> t.Result:
-        runtime = self._client.runtime
+        runtime = self.runtime
         runtime.question_opens()
         try:
             with trio.fail_after(runtime.timeouts.question):
@@ -77,6 +79,10 @@ class _ClientHandler(Handler):
     def observed(self, event: Forgiven | Stale | Refused) -> None:
         self._client._observed(event)
 
+    def ended(self, reason: McpError) -> None:
+        if isinstance(reason, SessionEnded):
+            self._client._replace_soon(self.runtime)
+
 
 @final
 class Client(Lists):
@@ -85,30 +91,31 @@ class Client(Lists):
     Made by `connect` or `Client.open`, never directly. All methods may be called from any task.
     `timeout` is in seconds and overrides the client's; `float("inf")` waits without that limit, still
     under the hard maximum.
+
+    Where the transport has sessions and the server ended this one, a new one is opened once, for all who
+    wait; requests that the server refused for it, or that do no harm twice, are sent again.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        connection: Connection,
-        answers: Answers,
-        *,
-        notices: Mapping[str, Any],
-        timeouts: Timeouts,
-        limits: Limits,
-        max_pages: int,
-    ) -> None:
+    def __init__(self, nursery: trio.Nursery, target: Target, options: ClientOptions) -> None:
         self.forgiven = ForgivenReport()
-        self.runtime = Runtime(
-            connection, channel, _ClientHandler(self, answers), timeouts=timeouts, limits=limits
-        )
-        self._connection = connection
-        self._notices = Notices(self.runtime.start_soon, **notices)
-        self._max_pages = max_pages
+        self.runtime: Runtime
+        self._nursery = nursery
+        self._target = target
+        self._options = options
+        self._answers = answers_in(options)
+        self._timeouts = options.get("timeouts", Timeouts())
+        self._strict = options.get("strict", False)
+        self._notices = Notices(self._start_soon, **notices_in(options))
+        self._max_pages = options.get("max_pages", MAX_PAGES)
         # Output schemas by tool, once all pages of tools were seen; and those of a walk under way.
         self._schemas: dict[str, t.JsonSchema] | None = None
         self._walk: dict[str, t.JsonSchema] | None = None
         self._checks: dict[str, SchemaCheck | None] = {}
+        # What a new session has to be told again.
+        self._level: str | None = None
+        self._subscriptions: set[str] = set()
+        self._opened = self._closing = False
+        self._replacing: trio.Event | None = None
 
     @classmethod
     async def open(
@@ -117,45 +124,125 @@ class Client(Lists):
         """Connect to `target`; the connection's one owner task runs in `nursery`.
 
         Close it with `aclose`, from any task; cancelling the nursery closes it too. Raises
-        `ConnectionLost` if the server cannot be started or ends, `VersionMismatch`, `RequestTimeout`
-        after the timeout for connecting, `RequestFailed` if the server refuses, or
-        `RemoteProtocolError`.
+        `ConnectionLost` if the server cannot be started or reached or ends, `HttpError` if its HTTP
+        server refuses, `VersionMismatch`, `RequestTimeout` after the timeout for connecting,
+        `RequestFailed` if the server refuses, or `RemoteProtocolError`.
         """
-        timeouts = options.get("timeouts", Timeouts())
-        strict = options.get("strict", False)
-        if strict and not can_validate():
+        client = cls(nursery, target, options)
+        if client._strict and not can_validate():
             raise LocalProtocolError(f"strict: {MISSING}")
-        answers = answers_in(options)
-        connection = Connection(
-            "client", revisions=options.get("revisions", HANDSHAKE), strict=strict
-        )
-        client: Client | None = None
-        with trio.move_on_after(timeouts.connect) as scope:
-            channel = await open_channel(nursery, target)
+        await client._begin()
+        return client
+
+    async def _begin(self) -> None:
+        """Open a channel and a session on it, which from then on are the client's."""
+        with trio.move_on_after(self._timeouts.connect):
+            channel = await open_channel(self._nursery, self._target)
+            handler = _ClientHandler(self, self._answers)
+            connection = Connection(
+                "client",
+                revisions=self._options.get("revisions", HANDSHAKE),
+                strict=self._strict,
+            )
             try:
-                client = cls(
-                    channel,
+                runtime = handler.runtime = Runtime(
                     connection,
-                    answers,
-                    notices=notices_in(options),
-                    timeouts=timeouts,
-                    limits=options.get("limits", Limits()),
-                    max_pages=options.get("max_pages", MAX_PAGES),
+                    channel,
+                    handler,
+                    timeouts=self._timeouts,
+                    limits=self._options.get("limits", Limits()),
                 )
-                await nursery.start(client.runtime.run)
+                await self._nursery.start(runtime.run)
             except BaseException:
                 await channel.aclose()
                 raise
+            if not self._opened:
+                # What the server says meanwhile needs it; a later session takes its place when it is ready.
+                self.runtime, self._connection = runtime, connection
             try:
-                await shake_hands(client.runtime, answers, options.get("info"))
+                await shake_hands(runtime, self._answers, self._options.get("info"))
             except BaseException:
-                await client.aclose()
+                await runtime.close()
                 raise
-        if client is None or scope.cancelled_caught:
-            raise RequestTimeout(
-                "initialize", timeouts.connect, "; Timeouts(connect=...) raises the limit"
+            self.runtime, self._connection = runtime, connection
+            self._opened = True
+            return
+        raise RequestTimeout(
+            "initialize", self._timeouts.connect, "; Timeouts(connect=...) raises the limit"
+        )
+
+    # A session that the server ended.
+
+    async def _ask(
+        self,
+        method: str,
+        params: Any,
+        *,
+        seconds: float | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> Raw:
+        """Send a request, and once more in a new session if that does no harm."""
+        runtime = self.runtime
+        try:
+            return await runtime.request(method, params, seconds=seconds, on_progress=on_progress)
+        except SessionEnded as ended:
+            if ended.delivered and method not in SAFE:
+                raise
+            await self._replaced(runtime, ended, seconds)
+        return await self.runtime.request(method, params, seconds=seconds, on_progress=on_progress)
+
+    async def _replaced(self, old: Runtime, ended: SessionEnded, seconds: float | None) -> None:
+        """Wait until there is another session than `old`. Raises `ended` if there will be none."""
+        limit = self._timeouts.request if seconds is None else seconds
+        self._replace_soon(old)
+        with trio.move_on_after(limit):
+            while self.runtime is old and self._replacing is not None:
+                await self._replacing.wait()
+        if self.runtime is old:
+            raise ended.again()
+
+    def _replace_soon(self, old: Runtime) -> None:
+        if self._closing or self._replacing is not None or self.runtime is not old:
+            return
+        self._replacing = trio.Event()
+        try:
+            self._nursery.start_soon(self._replace, old)
+        except RuntimeError:
+            # The nursery is closed, and the client with it.
+            self._replacing = None
+
+    async def _replace(self, old: Runtime) -> None:
+        """Open a new session, and tell it what the old one had been told."""
+        try:
+            await self._begin()
+            logger.warning("the server had ended the session: a new one was opened")
+            await self._tell_again()
+            self._notices.session_replaced()
+        except McpError as error:
+            logger.warning(
+                "the server ended the session, and no new one could be opened: %s", error
             )
-        return client
+        except Exception:
+            logger.exception("opening a new session failed because of an error in mcpcore")
+        finally:
+            assert self._replacing is not None
+            self._replacing.set()
+            self._replacing = None
+        await old.close()
+
+    async def _tell_again(self) -> None:
+        self._schemas = self._walk = None
+        try:
+            if self._level is not None:
+                params = t.SetLevelParams(level=self._level)
+                await self.runtime.request("logging/setLevel", params)
+            for uri in tuple(self._subscriptions):
+                await self.runtime.request("resources/subscribe", t.ResourceParams(uri=uri))
+        except McpError as error:
+            logger.warning("the new session does not have all that the old one had: %s", error)
+
+    def _start_soon(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.runtime.start_soon(function, *arguments)
 
     # The server, as it told of itself.
 
@@ -209,9 +296,7 @@ class Client(Lists):
         params = t.CallToolParams(
             name=name, arguments=None if arguments is None else dict(arguments), meta=meta
         )
-        raw = await self.runtime.request(
-            "tools/call", params, seconds=timeout, on_progress=on_progress
-        )
+        raw = await self._ask("tools/call", params, seconds=timeout, on_progress=on_progress)
         result = self._decode(raw, t.CallToolResult)
         if result.is_error:
             return result
@@ -219,7 +304,7 @@ class Client(Lists):
             if self._schemas and name in self._schemas:
                 self._forgive(Forgiven("TOOL-23", f"{name} gave no structured content"))
         else:
-            seconds = self.runtime.timeouts.request if timeout is None else timeout
+            seconds = self._timeouts.request if timeout is None else timeout
             await self._learn_schemas(seconds)
             result.__dict__["validated"] = self._is_valid(name, result.structured_content)
         return result
@@ -267,9 +352,11 @@ class Client(Lists):
         await self._request(
             "resources/subscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
         )
+        self._subscriptions.add(uri)
 
     async def unsubscribe(self, uri: str, *, timeout: float | None = None) -> None:
         """The counterpart of `subscribe`."""
+        self._subscriptions.discard(uri)
         await self._request(
             "resources/unsubscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
         )
@@ -279,6 +366,7 @@ class Client(Lists):
         await self._request(
             "logging/setLevel", t.SetLevelParams(level=level), t.EmptyResult, timeout
         )
+        self._level = level
 
     async def ping(self, *, timeout: float | None = None) -> None:
         """Return if the server answers."""
@@ -288,9 +376,7 @@ class Client(Lists):
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
         """Send any request and give its result as it came, for what has no method here."""
-        raw = await self.runtime.request(
-            method, UNSET if params is None else dict(params), seconds=timeout
-        )
+        raw = await self._ask(method, UNSET if params is None else dict(params), seconds=timeout)
         result: dict[str, Any] = codec.decode(raw, dict)
         return result
 
@@ -304,16 +390,19 @@ class Client(Lists):
 
     async def aclose(self) -> None:
         """Close the connection. Bounded, idempotent, from any task and in any state."""
+        self._closing = True
+        while self._replacing is not None:
+            await self._replacing.wait()
         await self.runtime.close()
 
     # How results are read.
 
     async def _request(self, method: str, params: Any, result: type[R], timeout: float | None) -> R:
-        return self._decode(await self.runtime.request(method, params, seconds=timeout), result)
+        return self._decode(await self._ask(method, params, seconds=timeout), result)
 
     async def _list(self, method: str, cursor: str | None, result: type[Any]) -> Any:
         params = UNSET if cursor is None else t.PaginatedParams(cursor=cursor)
-        raw = await self.runtime.request(method, params)
+        raw = await self._ask(method, params)
         page = self._decode(raw, result)
         if page.next_cursor is None and _has_null_cursor(raw):
             self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
@@ -344,7 +433,7 @@ class Client(Lists):
         return result
 
     def _forgive(self, forgiven: Forgiven) -> None:
-        if self._connection.strict:
+        if self._strict:
             raise RemoteProtocolError(forgiven.detail, forgiven.rule)
         self.forgiven.add(forgiven)
 
@@ -404,7 +493,7 @@ class Client(Lists):
             self.forgiven.add(event)
         elif isinstance(event, Stale):
             logger.debug("dropped %s (id %r)", event.what, event.id)
-        elif self._connection.strict:
+        elif self._strict:
             raise RemoteProtocolError(f"{event.error}; received: {event.excerpt}", event.rule)
         else:
             logger.warning("refused: %s; received: %s", event.error, event.excerpt)

@@ -45,12 +45,14 @@ class Notices:
         on_log: Callable[[t.LoggingMessageParams], object] | None,
         on_list_changed: Callable[[str], object] | None,
         on_resource_updated: Callable[[str], object] | None,
+        on_session_replaced: Callable[[], object] | None,
         on_notification: Callable[[Notification], object] | None,
     ) -> None:
         self._start_soon = start_soon
         self._on_log = on_log
         self._on_list_changed = on_list_changed
         self._on_resource_updated = on_resource_updated
+        self._on_session_replaced = on_session_replaced
         self._on_notification = on_notification
         self._busy: set[str] = set()
         self._again: set[str] = set()
@@ -76,6 +78,14 @@ class Notices:
                 self._call(self._on_notification, notification)
         except msgspec.ValidationError as error:
             logger.debug("unreadable %s: %s", method, error)
+
+    def session_replaced(self) -> None:
+        """A new session took the place of one that the server ended."""
+        if self._on_session_replaced is not None:
+            try:
+                self._call(self._on_session_replaced)
+            except Exception:
+                logger.exception("the callback for a replaced session raised")
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a plain function at once; what an async one gives is waited for, one after the other."""

@@ -17,13 +17,19 @@ from mcpcore.client.answers import (
     RootsHandler,
     SampleHandler,
 )
-from mcpcore.errors import ConnectionLost, RequestFailed, VersionMismatch
+from mcpcore.errors import (
+    ConnectionLost,
+    LocalProtocolError,
+    RequestFailed,
+    VersionMismatch,
+)
 from mcpcore.protocol.events import Notification
 from mcpcore.runtime import Limits, Runtime
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.lines import open_stream
 from mcpcore.transport.memory import memory_channels
 from mcpcore.transport.process import StdioServer, start_server
+from mcpcore.transport.web import HttpServer
 from mcpcore.waiting import NEVER, Timeouts
 
 logger = logging.getLogger("mcpcore.client")
@@ -36,9 +42,10 @@ class Serves(Protocol):
     async def serve(self, channel: Channel) -> None: ...
 
 
-Target = str | Sequence[str] | StdioServer | Channel | trio.abc.Stream | Serves
-"""What to connect to: a command (one string is split as a shell splits words), a `StdioServer` with
-all its settings, a trio stream, a channel of your own, or a server object in this process."""
+Target = str | Sequence[str] | StdioServer | HttpServer | Channel | trio.abc.Stream | Serves
+"""What to connect to: a command (one string is split as a shell splits words), a URL (a string that
+begins with `http://` or `https://`), a `StdioServer` or `HttpServer` with all its settings, a trio
+stream, a channel of your own, or a server object in this process."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -72,12 +79,21 @@ class ClientOptions(TypedDict, total=False):
     """Gets `tools`, `resources` or `prompts`; several changes in a row count as one."""
     on_resource_updated: Callable[[str], object]
     """Gets the URI of a resource that changed."""
+    on_session_replaced: Callable[[], object]
+    """Called when the server had ended the session and a new one was opened: whatever the server kept
+    for the old one is gone. The log level and subscriptions were set again."""
     on_notification: Callable[[Notification], object]
     """Gets every other notification."""
 
 
 _ANSWERS = ("elicit", "elicit_url", "sample", "sample_tools", "roots")
-_NOTICES = ("on_log", "on_list_changed", "on_resource_updated", "on_notification")
+_NOTICES = (
+    "on_log",
+    "on_list_changed",
+    "on_resource_updated",
+    "on_session_replaced",
+    "on_notification",
+)
 
 
 def answers_in(options: ClientOptions) -> Answers:
@@ -95,6 +111,10 @@ async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:
         return target
     if isinstance(target, StdioServer):
         return await start_server(target)
+    if isinstance(target, str) and target.startswith(("http://", "https://")):
+        target = HttpServer(url=target)
+    if isinstance(target, HttpServer):
+        return _open_http(target)
     if isinstance(target, str | list | tuple):
         return await start_server(StdioServer(command=target))
     if isinstance(target, trio.abc.Stream):
@@ -105,8 +125,25 @@ async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:
         nursery.start_soon(_serve_in_memory, target, theirs, ours.served)
         return ours
     raise TypeError(
-        f"cannot connect to {type(target).__name__}: give a command, a stream, a channel or a server"
+        f"cannot connect to {type(target).__name__}: give a command, a URL, a stream, a channel or a "
+        "server"
     )
+
+
+def _open_http(server: HttpServer) -> Channel:
+    try:
+        # Optional extra: only those who connect over HTTP need it.
+        from mcpcore.transport.http_channel import HttpChannel  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "h11":
+            raise
+        raise LocalProtocolError(
+            "connecting over HTTP needs h11: pip install 'mcpcore[http]'"
+        ) from None
+    try:
+        return HttpChannel(server)
+    except ValueError as error:
+        raise LocalProtocolError(f"cannot connect: {error}") from None
 
 
 async def _serve_in_memory(server: Serves, channel: Channel, done: trio.Event) -> None:
@@ -147,4 +184,5 @@ async def shake_hands(runtime: Runtime, answers: Answers, info: t.Implementation
     if connection.revision is None:
         theirs = codec.decode(raw, t.InitializeResult, []).protocol_version
         raise VersionMismatch(ours, [theirs])
+    runtime.channel.agreed(connection.revision)
     await runtime.notify(Notification("notifications/initialized"))
