@@ -58,6 +58,9 @@ FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 ATTEMPTS = 8
 """Attempts in a row, all in vain, after which a stream is given up. They take about a minute."""
 
+OPENING = 2.0
+"""Seconds that requests wait at most for the server's own stream to open."""
+
 LIVED = 5.0
 """Seconds after which a stream that ends without an event was worth opening."""
 
@@ -101,8 +104,9 @@ class HttpChannel(Channel):
         self._session: str | None = None
         self._session_over = False
         self._revision: Revision | None = None
-        # Everything else waits until the server took initialized.
+        # Everything else waits until the server took initialized, and opened its own stream if it has one.
         self._initialized = trio.Event()
+        self._stream_settled = trio.Event()
         self._saying_initialized = False
         self._listens = False
         self._own_headers = _headers(
@@ -190,14 +194,25 @@ class HttpChannel(Channel):
             self._inbox.append(frame)
             self._arrived.unpark()
 
+    async def _wait_for_opening(self) -> None:
+        """Wait until a session is ready for more than its opening.
+
+        Some servers lose what they say by themselves as long as nobody listens, even if it is a question
+        that belongs to a request: so nothing is asked of them before.
+        """
+        await self._initialized.wait()
+        with trio.move_on_after(OPENING):
+            await self._stream_settled.wait()
+        self._stream_settled.set()
+
     # One request of ours.
 
     async def _ask(self, call: _Call, data: bytes) -> None:
         failure: McpError | None = None
         try:
             with call.scope:
-                if self._revision is not None and not self._initialized.is_set():
-                    await self._initialized.wait()
+                if self._revision is not None and not self._stream_settled.is_set():
+                    await self._wait_for_opening()
                 await self._exchange(call, data)
         except McpError as error:
             failure = error
@@ -344,6 +359,8 @@ class HttpChannel(Channel):
             logger.warning("not listening to what the server says by itself any more: %s", error)
         except Exception:
             logger.exception("listening ended because of an error in mcpcore")
+        finally:
+            self._stream_settled.set()
         self._end_if_over()
 
     async def _keep_listening(self) -> None:
@@ -358,6 +375,7 @@ class HttpChannel(Channel):
             try:
                 with self._listening_scope:
                     exchange = await self._get(last_event_id)
+                    self._stream_settled.set()
                     try:
                         if not self._offers_stream(exchange):
                             return
@@ -370,6 +388,7 @@ class HttpChannel(Channel):
                         exchange.close()
             except ConnectionLost as error:
                 logger.debug("the standalone stream: %s", error.reason)
+                self._stream_settled.set()
             lived = heard or trio.current_time() - began > LIVED
             failures = 0 if lived else failures + 1
             if failures == ATTEMPTS:
@@ -405,8 +424,8 @@ class HttpChannel(Channel):
             self._written(len(data))
 
         try:
-            if not initialized and self._revision is not None and not self._initialized.is_set():
-                await self._initialized.wait()
+            if not initialized and self._revision is not None and not self._stream_settled.is_set():
+                await self._wait_for_opening()
             headers = await self._headers_now(self._post_headers)
             exchange = await self._client.request(
                 b"POST", self._url, headers, data, urgent=True, sent=sent
@@ -430,6 +449,8 @@ class HttpChannel(Channel):
             self._telling -= 1
             self._told.unpark_all()
             if initialized:
+                if not self._listens:
+                    self._stream_settled.set()
                 self._initialized.set()
         self._end_if_over()
 

@@ -33,14 +33,17 @@ Headers = Sequence[tuple[bytes, bytes]]
 class _Connection:
     """An open connection, and where h11 is with it."""
 
-    __slots__ = ("http", "pool", "socket", "stream")
+    __slots__ = ("_inner", "http", "pool", "socket", "stream")
 
     def __init__(self, stream: trio.abc.Stream, pool: Pool[_Connection]) -> None:
         self.stream = stream
         self.pool = pool
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
-        inner = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+        inner = stream
+        while isinstance(inner, trio.SSLStream):
+            inner = inner.transport_stream
         self.socket = inner.socket if isinstance(inner, trio.SocketStream) else None
+        self._inner = inner
 
     def is_stale(self) -> bool:
         """Whether the server closed it, or said something that nobody asked for, while it was idle."""
@@ -55,6 +58,9 @@ class _Connection:
         """Close at once, without a word."""
         if self.socket is not None:
             self.socket.close()
+        else:
+            # A stream of another kind; those of trio can be closed without waiting as well.
+            self._inner.close()  # type: ignore[attr-defined]
 
 
 class HttpClient:

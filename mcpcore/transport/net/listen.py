@@ -64,13 +64,15 @@ class HttpListener:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve. Returns once `stop` was called and the last connection is closed."""
         async with trio.open_nursery() as nursery:
-            with self._accepting:
-                async with trio.open_nursery() as accepting:
-                    for listener in self._listeners:
-                        accepting.start_soon(self._accept, listener, nursery)
-                    task_status.started()
-        for listener in self._listeners:
-            await listener.aclose()
+            try:
+                with self._accepting:
+                    async with trio.open_nursery() as accepting:
+                        for listener in self._listeners:
+                            accepting.start_soon(self._accept, listener, nursery)
+                        task_status.started()
+            finally:
+                for listener in self._listeners:
+                    await trio.aclose_forcefully(listener)
 
     def stop(self) -> None:
         """Accept no more connections, and close those that wait for a request."""
