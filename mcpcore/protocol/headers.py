@@ -6,6 +6,8 @@ says. So one that must come once and came twice holds a value that fits nothing,
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterable
 
 SESSION_ID = "mcp-session-id"
@@ -30,6 +32,7 @@ def media_type(value: str | None) -> str:
     return (value or "").partition(";")[0].strip().lower()
 
 
+@functools.lru_cache(maxsize=64)
 def accepts(value: str | None, wanted: str) -> bool:
     """Whether an Accept header admits the media type `wanted`. No header admits everything (HTTP-08).
 
@@ -58,6 +61,9 @@ def _weight(parameters: Iterable[str]) -> float:
     return 1.0
 
 
+_VISIBLE = re.compile(r"[!-~]+")
+
+
 def is_visible_ascii(value: str) -> bool:
     """Whether a session id is made of the characters 0x21 to 0x7E, and of at least one (HTTP-52)."""
-    return bool(value) and all("!" <= character <= "~" for character in value)
+    return _VISIBLE.fullmatch(value) is not None

@@ -9,6 +9,7 @@ what to change.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
@@ -62,9 +63,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     is always allowed. `*` admits everything.
     """
 
-    allowed_hosts: Sequence[str] = ()
-    allowed_origins: Sequence[str] | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] | None = None
 
+    # The same few values come with each request.
+    @functools.lru_cache(maxsize=256)  # noqa: B019 - there are as many of these as there are servers
     def admits_host(self, host: str) -> bool:
         return "*" in self.allowed_hosts or self._is_known(host)
 

@@ -32,11 +32,22 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class EventSource(ABC):
-    """What a stream of events is read from. One reader."""
+    """What a stream of events is read from. One reader, who takes what is there, and waits for more as
+    long as it has not ended.
+    """
 
     @abstractmethod
-    async def next(self) -> bytes | None:
-        """Wait for encoded events; None at the end of the stream. Never raises but for cancellation."""
+    def take(self) -> bytes:
+        """The encoded events that are there now; nothing if there are none."""
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """Whether nothing will come after what was taken."""
+
+    @abstractmethod
+    async def wait(self) -> None:
+        """Wait until there may be something to take. Never raises but for cancellation."""
 
     @abstractmethod
     def close(self) -> None:

@@ -9,7 +9,8 @@ NAME = "mcpcore"
 KIND = "peer"
 NEEDS = ("mcpcore",)
 STDIO_ERAS = ("legacy",)
-CLIENT = {"stdio": ("legacy",)}
+HTTP = {"json": ("legacy",), "sse": ("legacy",)}
+CLIENT = {"stdio": ("legacy",), "http": ("legacy",)}
 LOOP = "trio"
 INLINE = False
 
@@ -64,6 +65,11 @@ def serve_stdio() -> None:
     make_server(inline=INLINE).run()
 
 
+def serve_http(port: int, mode: str) -> None:
+    answers = "json" if mode == "json" else "events"
+    make_server(inline=INLINE).run("http", port=port, answers=answers)
+
+
 def client(kind, target, era):
     import os
     from contextlib import asynccontextmanager
@@ -84,7 +90,9 @@ def client(kind, target, era):
     @asynccontextmanager
     async def opened():
         # The harness tells its children where things are by the environment.
-        server = StdioServer(command=target, env=dict(os.environ), exact_env=True)
+        server = target
+        if kind == "stdio":
+            server = StdioServer(command=target, env=dict(os.environ), exact_env=True)
         async with connect(server) as client:
             yield Caller(client)
 

@@ -71,9 +71,14 @@ def test_http_52_a_session_id_is_visible_ascii(value: str, good: bool) -> None: 
 
 
 LOOPBACK = Access()
-PUBLIC = Access(allowed_hosts=["mcp.example.com", "other.example.com:8443"])
-NAMED = Access(allowed_hosts=["mcp.example.com"], allowed_origins=["https://app.example.com"])
-OPEN = Access(allowed_hosts=["*"], allowed_origins=["*"])
+PUBLIC = Access(
+    allowed_hosts=(
+        "mcp.example.com",
+        "other.example.com:8443",
+    )
+)
+NAMED = Access(allowed_hosts=("mcp.example.com",), allowed_origins=("https://app.example.com",))
+OPEN = Access(allowed_hosts=("*",), allowed_origins=("*",))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ OPEN = Access(allowed_hosts=["*"], allowed_origins=["*"])
         (NAMED, "mcp.example.com", "https://mcp.example.com", False),
         (NAMED, "mcp.example.com", "http://localhost:3000", True),
         (OPEN, "anything", "http://anywhere", True),
-        (Access(allowed_hosts=["*"]), "anything", "http://anything", False),
+        (Access(allowed_hosts=("*",)), "anything", "http://anything", False),
     ],
 )
 def test_http_02_where_requests_may_come_from(

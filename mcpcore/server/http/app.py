@@ -158,7 +158,13 @@ def _response(answer: Answer) -> Response:
 
 async def _pieces(events: EventSource) -> AsyncIterator[Any]:
     try:
-        while (data := await events.next()) is not None:
-            yield data
+        while True:
+            data = events.take()
+            if data:
+                yield data
+            elif events.ended:
+                return
+            else:
+                await events.wait()
     finally:
         events.close()

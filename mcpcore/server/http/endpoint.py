@@ -29,7 +29,7 @@ from mcpcore.revisions import lookup
 from mcpcore.server.http.principals import Authenticate
 from mcpcore.server.http.sessions import HttpSession, SessionLimits, Sessions
 from mcpcore.server.http.store import EventStore, MemoryEventStore
-from mcpcore.server.http.streams import SessionChannel, Stream
+from mcpcore.server.http.streams import Pulse, SessionChannel, Stream
 from mcpcore.server.session import Session
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.http import Answer, EventSource, HttpRequest, RequestLost
@@ -90,9 +90,10 @@ class Endpoint:
 
     def __init__(self, server: Served, **options: Unpack[EndpointOptions]) -> None:
         self._server = server
+        origins = options.get("allowed_origins")
         self._access = Access(
-            allowed_hosts=options.get("allowed_hosts", ()),
-            allowed_origins=options.get("allowed_origins"),
+            allowed_hosts=tuple(options.get("allowed_hosts", ())),
+            allowed_origins=None if origins is None else tuple(origins),
         )
         self._authenticate = options.get("authenticate")
         self._stateless = options.get("stateless", False)
@@ -101,7 +102,7 @@ class Endpoint:
         self._limits = options.get("sessions", SessionLimits())
         self._store = options["store"] if "store" in options else MemoryEventStore()
         self._max_body = options.get("max_body", httprules.MAX_BODY)
-        self._keep_alive = options.get("keep_alive", KEEP_ALIVE)
+        self._pulse = Pulse(options.get("keep_alive", KEEP_ALIVE))
         self._spoken = lookup(server.revisions)
         self._state: Any = None
         self._nursery: trio.Nursery
@@ -123,9 +124,10 @@ class Endpoint:
                     self._server.serve_session,
                     limits=self._limits,
                     store=self._store,
-                    keep_alive=self._keep_alive,
+                    pulse=self._pulse,
                 )
                 self._nursery.start_soon(self._sessions.sweep)
+                self._nursery.start_soon(self._pulse.run)
                 task_status.started()
                 await self._stopping.wait()
                 await self._sessions.end_all()
@@ -252,7 +254,7 @@ class Endpoint:
         """Serve a POST by a session that lasts as long as its answer."""
         if httprules.requests_in(message) is None:
             return Answer(202)
-        channel = SessionChannel("", None, keep_alive=self._keep_alive)
+        channel = SessionChannel("", None, self._pulse)
         session = self._server.make_session(channel, self._state, principal)
         if not httprules.opens_session(message):
             revision = httprules.judge_version(head.version, None, self._spoken)
@@ -316,6 +318,11 @@ class Endpoint:
                 await stream.wait()
             if stream.ended and len(stream.pending) == 1:
                 return _json(stream)
+        else:
+            # What is said within a turn or two of the loop leaves together with the headers.
+            for _ in range(2):
+                if not stream.ended:
+                    await trio.lowlevel.checkpoint()
         return Answer(200, _EVENT_HEADERS, events=channel.read(stream))
 
 
@@ -327,8 +334,15 @@ class _EndsSession(EventSource):
         self._session = session
         self._nursery = nursery
 
-    async def next(self) -> bytes | None:
-        return await self._events.next()
+    def take(self) -> bytes:
+        return self._events.take()
+
+    @property
+    def ended(self) -> bool:
+        return self._events.ended
+
+    async def wait(self) -> None:
+        await self._events.wait()
 
     def close(self) -> None:
         self._events.close()

@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from mcpcore.server.http.store import EventStore
-from mcpcore.server.http.streams import MAX_QUEUED, SessionChannel
+from mcpcore.server.http.streams import MAX_QUEUED, Pulse, SessionChannel
 from mcpcore.server.session import Session
 
 logger = logging.getLogger("mcpcore.server")
@@ -64,14 +64,14 @@ class Sessions:
         *,
         limits: SessionLimits,
         store: EventStore | None,
-        keep_alive: float,
+        pulse: Pulse,
     ) -> None:
         self._nursery = nursery
         self._make = make
         self._serve = serve
         self._limits = limits
         self._store = store
-        self._keep_alive = keep_alive
+        self._pulse = pulse
         self._by_id: OrderedDict[str, HttpSession] = OrderedDict()
 
     def __len__(self) -> int:
@@ -84,9 +84,7 @@ class Sessions:
     async def open(self, principal: Any) -> HttpSession:
         """A new session, which is not found by its id until `keep` is called."""
         id = secrets.token_urlsafe(32)
-        channel = SessionChannel(
-            id, self._store, keep_alive=self._keep_alive, max_queued=self._limits.queued
-        )
+        channel = SessionChannel(id, self._store, self._pulse, max_queued=self._limits.queued)
         session = HttpSession(id, principal, channel, self._make(channel, principal))
         await self._nursery.start(self._serve, session.session)
         return session

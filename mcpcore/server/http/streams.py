@@ -40,13 +40,43 @@ STANDALONE = 0
 _EVENT_ID = re.compile(r"(0|[1-9]\d{0,9})-(0|[1-9]\d{0,14})")
 
 
+class Pulse:
+    """Wakes streams on which nothing was said for `seconds`, so that they show a sign of life.
+
+    One task for all: a timer for each wait would cost more than most answers do. `run` is that task.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: dict[Stream, float] = {}
+
+    def begin(self, stream: Stream) -> None:
+        """A stream begins to wait."""
+        self._since[stream] = trio.current_time()
+
+    def end(self, stream: Stream) -> None:
+        """It waits no more."""
+        self._since.pop(stream, None)
+
+    async def run(self) -> None:
+        while True:
+            await trio.sleep(self._seconds / 4)
+            before = trio.current_time() - self._seconds * 3 / 4
+            # Those that wait longest come first.
+            for stream, since in list(self._since.items()):
+                if since > before:
+                    break
+                del self._since[stream]
+                stream.wake()
+
+
 class Stream:
     """One stream of a session; `open` are the requests that it still owes an answer."""
 
     __slots__ = (
         "_arrived",
         "_channel",
-        "_keep_alive",
+        "_pulse",
         "_stored",
         "abandoned",
         "ended",
@@ -59,11 +89,11 @@ class Stream:
     )
 
     def __init__(
-        self, channel: SessionChannel, number: int, open: Sequence[RequestId], keep_alive: float
+        self, channel: SessionChannel, number: int, open: Sequence[RequestId], pulse: Pulse
     ) -> None:
         self._channel = channel
         self._arrived = trio.lowlevel.ParkingLot()
-        self._keep_alive = keep_alive
+        self._pulse = pulse
         self._stored = False
         self.number = number
         self.open = set(open)
@@ -106,10 +136,14 @@ class Stream:
         self._arrived.unpark_all()
 
     async def wait(self) -> bool:
-        """Wait until something happens; False if nothing did for the time of a sign of life."""
-        with trio.move_on_after(self._keep_alive) as scope:
+        """Wait until something happens; False if it is only time for a sign of life."""
+        said = self.last
+        self._pulse.begin(self)
+        try:
             await self._arrived.park()
-        return not scope.cancelled_caught
+        finally:
+            self._pulse.end(self)
+        return self.last != said or self.ended or self.released is not None
 
     async def wait_for_end(self) -> None:
         while not self.ended:
@@ -132,41 +166,43 @@ class StreamReader(EventSource):
     `first` is what it begins with: the priming event, and what a client that came back had missed.
     """
 
-    __slots__ = ("_closed", "_first", "_stream")
+    __slots__ = ("_closed", "_first", "_quiet", "_stream")
 
     def __init__(self, stream: Stream, first: bytes) -> None:
         self._stream = stream
         self._first = first
+        self._quiet = False
         self._closed = False
         before, stream.reader = stream.reader, self
         if before is not None:
             before.close()
 
-    async def next(self) -> bytes | None:
+    def take(self) -> bytes:
         stream = self._stream
-        if self._first:
-            first, self._first = self._first, b""
-            if not stream.pending:
-                return first
-            return first + self._take()
-        while not self._closed:
-            if stream.pending:
-                return self._take()
-            if stream.released is not None:
-                retry, stream.released = stream.released, None
-                self.close()
-                return b"retry: %d\n\n" % round(retry * 1000)
-            if stream.ended:
-                self.close()
-            elif not await stream.wait() and not self._closed:
-                return COMMENT
-        return None
+        data, self._first = self._first, b""
+        if self._closed:
+            return b""
+        if stream.pending:
+            data += b"".join(
+                encode_event(event, stream.event_id(number)) for number, event in stream.take()
+            )
+        if stream.released is not None:
+            data += b"retry: %d\n\n" % round(stream.released * 1000)
+            stream.released = None
+            self.close()
+        elif self._quiet and not data and not stream.ended:
+            data = COMMENT
+        self._quiet = False
+        return data
 
-    def _take(self) -> bytes:
+    @property
+    def ended(self) -> bool:
+        return self._closed or (self._stream.ended and not self._stream.pending)
+
+    async def wait(self) -> None:
         stream = self._stream
-        return b"".join(
-            encode_event(data, stream.event_id(number)) for number, data in stream.take()
-        )
+        if not (self._closed or stream.pending or stream.ended or stream.released is not None):
+            self._quiet = not await stream.wait()
 
     def close(self) -> None:
         if not self._closed:
@@ -183,9 +219,16 @@ class ReplayReader(EventSource):
     def __init__(self, events: bytes) -> None:
         self._events = events
 
-    async def next(self) -> bytes | None:
+    def take(self) -> bytes:
         events, self._events = self._events, b""
-        return events or None
+        return events
+
+    @property
+    def ended(self) -> bool:
+        return not self._events
+
+    async def wait(self) -> None:
+        """There is nothing to wait for."""
 
     def close(self) -> None:
         self._events = b""
@@ -194,20 +237,20 @@ class ReplayReader(EventSource):
 class SessionChannel(Channel):
     """The channel of one session. What comes is fed by the endpoint; what goes waits on its stream.
 
-    `keep_alive` is in seconds, `max_queued` in bytes. `name` is what the store knows the session by.
+    `name` is what the store knows the session by; `max_queued` is in bytes.
     """
 
     def __init__(
         self,
         name: str,
         store: EventStore | None,
+        pulse: Pulse,
         *,
-        keep_alive: float,
         max_queued: int = MAX_QUEUED,
     ) -> None:
         self._name = name
         self._store = store
-        self._keep_alive = keep_alive
+        self._pulse = pulse
         self._max_queued = max_queued
         self._queued = 0
         self._take: Callable[[Frame], None] | None = None
@@ -215,7 +258,7 @@ class SessionChannel(Channel):
         self._by_request: dict[RequestId, Stream] = {}
         self._streams: dict[int, Stream] = {}
         self._last_stream = STANDALONE
-        self.standalone = Stream(self, STANDALONE, (), keep_alive)
+        self.standalone = Stream(self, STANDALONE, (), pulse)
         self.polls = False
         """Whether the revision lets a server let go of a connection."""
         self._lost: ConnectionLost | None = None
@@ -260,7 +303,7 @@ class SessionChannel(Channel):
     def open_stream(self, requests: Sequence[RequestId]) -> Stream:
         """A stream for `requests`, none of which may be open."""
         self._last_stream += 1
-        stream = Stream(self, self._last_stream, requests, self._keep_alive)
+        stream = Stream(self, self._last_stream, requests, self._pulse)
         self._streams[stream.number] = stream
         for id in requests:
             self._by_request[id] = stream

@@ -18,9 +18,8 @@ from mcpcore.errors import ConnectionLost
 from mcpcore.transport.net.connect import open_stream, proxy_for
 from mcpcore.transport.net.pool import Pool
 from mcpcore.transport.net.url import Url, resolve
+from mcpcore.transport.net.wire import Wire
 from mcpcore.transport.web import Network
-
-READ_SIZE = 64 * 1024
 
 MAX_HEAD = 64 * 1024
 """Bytes of the head of an answer: as much as common servers allow in one."""
@@ -33,10 +32,10 @@ Headers = Sequence[tuple[bytes, bytes]]
 class _Connection:
     """An open connection, and where h11 is with it."""
 
-    __slots__ = ("_inner", "http", "pool", "socket", "stream")
+    __slots__ = ("_inner", "http", "pool", "socket", "wire")
 
     def __init__(self, stream: trio.abc.Stream, pool: Pool[_Connection]) -> None:
-        self.stream = stream
+        self.wire = Wire(stream)
         self.pool = pool
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         inner = stream
@@ -260,14 +259,14 @@ async def _ask(
     sent: Callable[[], object] | None,
 ) -> h11.Response | None:
     """Send, and wait for the head of the answer; None if the connection ended without a byte of it."""
-    http, stream = connection.http, connection.stream
+    http, wire = connection.http, connection.wire
     data = http.send(request) or b""
     if body:
         data += http.send(h11.Data(data=body)) or b""
     data += http.send(h11.EndOfMessage()) or b""
     with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
         # A server may refuse a request and close while it is being sent; what it said counts.
-        await stream.send_all(data)
+        await wire.send(data)
     if sent is not None:
         sent()
     begun = False
@@ -276,7 +275,7 @@ async def _ask(
         if event is h11.NEED_DATA:
             received = b""
             with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                received = bytes(await stream.receive_some(READ_SIZE))
+                received = await wire.receive()
             if not received and not begun:
                 return None
             begun = True
@@ -327,8 +326,7 @@ class Exchange:
             while True:
                 event = http.next_event()
                 if event is h11.NEED_DATA:
-                    data = await self._connection.stream.receive_some(READ_SIZE)
-                    http.receive_data(bytes(data))
+                    http.receive_data(await self._connection.wire.receive())
                 elif isinstance(event, h11.Data):
                     return bytes(event.data)
                 else:

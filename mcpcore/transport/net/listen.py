@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import http
 import logging
+import math
+import time
 from collections.abc import Sequence
 from email.utils import formatdate
 
@@ -18,10 +20,9 @@ import trio
 
 from mcpcore.protocol.headers import joined
 from mcpcore.transport.http import Answer, Handle, HttpRequest, RequestLost
+from mcpcore.transport.net.wire import Wire
 
 logger = logging.getLogger("mcpcore.transport")
-
-READ_SIZE = 64 * 1024
 
 SKIPPED = 64 * 1024
 """Bytes of a body that was refused unseen that are read all the same, to go on with the connection."""
@@ -58,7 +59,8 @@ class HttpListener:
         self._limits = limits or ListenLimits()
         self._accepting = trio.CancelScope()
         self._stopping = False
-        self._waiting: set[trio.CancelScope] = set()
+        self._connections: set[_Connection] = set()
+        self._date = 0, b""
         self._room = trio.CapacityLimiter(self._limits.connections)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -78,8 +80,8 @@ class HttpListener:
         """Accept no more connections, and close those that wait for a request."""
         self._stopping = True
         self._accepting.cancel()
-        for scope in tuple(self._waiting):
-            scope.cancel()
+        for connection in tuple(self._connections):
+            connection.stop()
 
     async def _accept(
         self, listener: trio.abc.Listener[trio.abc.Stream], nursery: trio.Nursery
@@ -100,15 +102,17 @@ class HttpListener:
             nursery.start_soon(self._serve, stream, token)
 
     async def _serve(self, stream: trio.abc.Stream, token: object) -> None:
+        connection = _Connection(stream, self._handle, self._limits, self)
+        self._connections.add(connection)
         try:
-            await _Connection(stream, self._handle, self._limits, self).serve()
+            await connection.serve()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             logger.debug("a client went away")
         except Exception:
             logger.exception("a connection ended because of an error in mcpcore")
         finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-                await trio.aclose_forcefully(stream)
+            self._connections.discard(connection)
+            await trio.aclose_forcefully(stream)
             self._room.release_on_behalf_of(token)
 
     # What a connection asks.
@@ -117,75 +121,86 @@ class HttpListener:
     def stopping(self) -> bool:
         return self._stopping
 
-    def waits(self, scope: trio.CancelScope) -> None:
-        """A connection begins to wait for a request, in `scope`."""
-        self._waiting.add(scope)
-
-    def waits_no_more(self, scope: trio.CancelScope) -> None:
-        self._waiting.discard(scope)
+    def date(self) -> bytes:
+        """The Date header of this second."""
+        now = int(time.time())
+        if self._date[0] != now:
+            self._date = now, formatdate(now, usegmt=True).encode()
+        return self._date[1]
 
 
 class _Connection:
-    """One client's connection."""
+    """One client's connection.
+
+    There is one deadline, for whatever the client is waited for just now; `_waiting_for` says what that
+    is, and what to answer when it does not come.
+    """
 
     def __init__(
         self, stream: trio.abc.Stream, handle: Handle, limits: ListenLimits, owner: HttpListener
     ) -> None:
         self._stream = stream
+        self._wire = Wire(stream)
         self._handle = handle
         self._limits = limits
         self._owner = owner
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_size)
+        self._scope = trio.CancelScope()
+        self._waiting_for: str | None = None
+
+    def stop(self) -> None:
+        """Close it, unless a request is being served."""
+        if self._waiting_for is None:
+            self._scope.cancel()
 
     async def serve(self) -> None:
         """Serve requests until either side has enough."""
+        refusal = None
+        try:
+            with self._scope:
+                await self._serve()
+        except h11.RemoteProtocolError as error:
+            refusal = error.error_status_hint, str(error)
+        except RequestLost as error:
+            refusal = 408, str(error)
+        if self._scope.cancelled_caught and self._waiting_for is not None:
+            refusal = 408, f"{self._waiting_for} took too long"
+        with trio.move_on_after(self._limits.write):
+            if refusal is not None:
+                await self._refuse(*refusal)
+            await self._drain()
+
+    async def _serve(self) -> None:
         http = self._http
-        while True:
-            try:
-                request = await self._next_request()
-                if request is None:
-                    return
-                hesitates = http.they_are_waiting_for_100_continue
-                answer = await self._handle(self._describe(request))
-                await self._answer(request, answer)
-                if not hesitates and http.our_state is h11.DONE and not self._owner.stopping:
-                    # A small body that nobody wanted to see is no reason to close.
-                    await self._read_body(SKIPPED)
-            except h11.RemoteProtocolError as error:
-                await self._refuse(error.error_status_hint, str(error))
-                return
-            except RequestLost as error:
-                await self._refuse(408, str(error))
-                return
-            if (http.our_state, http.their_state) != (h11.DONE, h11.DONE):
-                await self._drain()
+        while (request := await self._next_request()) is not None:
+            hesitates = http.they_are_waiting_for_100_continue
+            answer = await self._handle(self._describe(request))
+            await self._answer(request, answer)
+            if http.their_state is h11.SEND_BODY and not hesitates:
+                # A small body that nobody wanted to see is no reason to close.
+                await self._read_body(SKIPPED)
+            if (http.our_state, http.their_state) != (h11.DONE, h11.DONE) or self._owner.stopping:
                 return
             http.start_next_cycle()
 
     async def _next_request(self) -> h11.Request | None:
         """The head of the next request; None if there will be none."""
+        self._waiting_for = None
         event = self._http.next_event()
         if event is h11.NEED_DATA:
             # Between requests the connection may be idle, and closed at any time.
-            scope = trio.CancelScope(deadline=trio.current_time() + self._limits.idle)
-            self._owner.waits(scope)
-            try:
-                with scope:
-                    if self._owner.stopping:
-                        return None
-                    self._http.receive_data(bytes(await self._stream.receive_some(READ_SIZE)))
-            finally:
-                self._owner.waits_no_more(scope)
-            if scope.cancelled_caught:
-                return None
+            self._until(self._limits.idle)
+            self._http.receive_data(await self._wire.receive())
             event = self._http.next_event()
-            if event is h11.NEED_DATA:
-                with trio.move_on_after(self._limits.head) as scope:
-                    event = await self._next_event()
-                if scope.cancelled_caught:
-                    await self._refuse(408, "the head of the request took too long")
-                    return None
+        self._waiting_for = "the head of the request"
+        if event is h11.NEED_DATA:
+            self._until(self._limits.head)
+            event = await self._next_event()
+        self._until(math.inf)
         return event if isinstance(event, h11.Request) else None
+
+    def _until(self, seconds: float) -> None:
+        self._scope.deadline = trio.current_time() + seconds
 
     async def _next_event(self) -> h11.Event:
         while True:
@@ -196,7 +211,7 @@ class _Connection:
                 await self._send(
                     self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
                 )
-            self._http.receive_data(bytes(await self._stream.receive_some(READ_SIZE)))
+            self._http.receive_data(await self._wire.receive())
 
     def _describe(self, request: h11.Request) -> HttpRequest:
         return HttpRequest(
@@ -209,55 +224,64 @@ class _Connection:
     async def _read_body(self, limit: int) -> bytes | None:
         if self._http.their_state is not h11.SEND_BODY:
             return b""
+        self._waiting_for = "the body of the request"
         pieces: list[bytes] = []
         size = 0
-        with trio.move_on_after(self._limits.body) as scope:
-            while True:
+        while True:
+            event: object = self._http.next_event()
+            if event is h11.NEED_DATA:
+                if self._scope.deadline == math.inf:
+                    self._until(self._limits.body)
                 event = await self._next_event()
-                if isinstance(event, h11.EndOfMessage):
-                    break
-                if not isinstance(event, h11.Data):
-                    raise RequestLost("the client went away in the middle of a body")
-                size += len(event.data)
-                if size > limit:
-                    return None
-                pieces.append(event.data)
-        if scope.cancelled_caught:
-            raise RequestLost("the body took too long")
+            if isinstance(event, h11.EndOfMessage):
+                break
+            if not isinstance(event, h11.Data):
+                raise RequestLost("the client went away in the middle of a body")
+            size += len(event.data)
+            if size > limit:
+                return None
+            pieces.append(event.data)
+        self._scope.deadline = math.inf
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _answer(self, request: h11.Request, answer: Answer) -> None:
+        self._waiting_for = "reading the answer"
         headers = [
             (name.encode("ascii"), value.encode("latin-1")) for name, value in answer.headers
         ]
-        headers.append((b"Date", formatdate(usegmt=True).encode()))
+        headers.append((b"Date", self._owner.date()))
         if self._owner.stopping:
             headers.append((b"Connection", b"close"))
         events = answer.events
         if events is None:
             if answer.status >= 200 and answer.status != 204:
                 headers.append((b"Content-Length", b"%d" % len(answer.body)))
-            head = self._http.send(_response(answer.status, headers))
-            body = self._http.send(h11.Data(data=answer.body)) if answer.body else b""
-            end = self._http.send(h11.EndOfMessage())
-            await self._send((head or b"") + (body or b"") + (end or b""))
+            await self._send(
+                self._http.send(_response(answer.status, headers)),
+                self._http.send(h11.Data(data=answer.body)) if answer.body else b"",
+                self._http.send(h11.EndOfMessage()),
+            )
             return
         try:
-            await self._send(self._http.send(_response(answer.status, headers)))
-            if request.method != b"HEAD":
-                while (data := await events.next()) is not None:
-                    await self._send(self._http.send(h11.Data(data=data)))
-            await self._send(self._http.send(h11.EndOfMessage()))
+            head = self._http.send(_response(answer.status, headers))
+            while True:
+                data = events.take()
+                body = self._http.send(h11.Data(data=data)) if data else b""
+                if events.ended:
+                    break
+                await self._send(head, body)
+                head = b""
+                await events.wait()
+            await self._send(head, body, self._http.send(h11.EndOfMessage()))
         finally:
             events.close()
 
-    async def _send(self, data: bytes | None) -> None:
-        if not data:
-            return
-        with trio.move_on_after(self._limits.write) as scope:
-            await self._stream.send_all(data)
-        if scope.cancelled_caught:
-            raise trio.BrokenResourceError("the client does not read")
+    async def _send(self, *pieces: bytes | None) -> None:
+        data = b"".join(piece for piece in pieces if piece)
+        if data:
+            self._until(self._limits.write)
+            await self._wire.send(data)
+            self._scope.deadline = math.inf
 
     async def _refuse(self, status: int, why: str) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
@@ -268,18 +292,21 @@ class _Connection:
             (b"Content-Length", b"%d" % len(body)),
             (b"Connection", b"close"),
         ]
-        head = self._http.send(_response(status, headers)) or b""
-        body = self._http.send(h11.Data(data=body)) or b""
-        await self._send(head + body + (self._http.send(h11.EndOfMessage()) or b""))
-        await self._drain()
+        await self._send(
+            self._http.send(_response(status, headers)),
+            self._http.send(h11.Data(data=body)),
+            self._http.send(h11.EndOfMessage()),
+        )
 
     async def _drain(self) -> None:
         """Read what the client still sends, for a moment: closing on it could cost it the answer."""
+        if self._http.their_state is h11.CLOSED:
+            return
         with trio.move_on_after(1.0):
             if isinstance(self._stream, trio.SocketStream):
                 await self._stream.send_eof()
             for _ in range(64):
-                if not await self._stream.receive_some(READ_SIZE):
+                if not await self._wire.receive():
                     return
 
 
