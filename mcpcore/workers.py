@@ -102,7 +102,7 @@ class Workers:
                             del self.scopes[id]
                         if scope.cancel_called or contextvars.copy_context() != before:
                             return
-                    if not self.scopes:
+                    if self._drained and not self.scopes:
                         self._drained.unpark_all()
                     if len(self._idle) >= KEPT:
                         return

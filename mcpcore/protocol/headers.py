@@ -19,10 +19,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 def joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name."""
+    """Headers by name. The names are lower-case already, as h11 and ASGI give them."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in pairs:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1").strip()
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 

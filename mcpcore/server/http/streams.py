@@ -74,10 +74,10 @@ class Stream:
     """One stream of a session; `open` are the requests that it still owes an answer."""
 
     __slots__ = (
-        "_arrived",
         "_channel",
         "_pulse",
         "_stored",
+        "_waiting",
         "abandoned",
         "ended",
         "last",
@@ -92,7 +92,7 @@ class Stream:
         self, channel: SessionChannel, number: int, open: Sequence[RequestId], pulse: Pulse
     ) -> None:
         self._channel = channel
-        self._arrived = trio.lowlevel.ParkingLot()
+        self._waiting: trio.lowlevel.Task | None = None
         self._pulse = pulse
         self._stored = False
         self.number = number
@@ -112,7 +112,7 @@ class Stream:
             self._channel.store(self.number, self.last, data)
         if not self.abandoned:
             self.pending.append((self.last, data))
-            self._arrived.unpark_all()
+            self.wake()
 
     def begin_events(self) -> None:
         """From now on it is a stream of events: they are stored, as far as there is a store."""
@@ -122,7 +122,21 @@ class Stream:
                 self._channel.store(self.number, number, data)
 
     def wake(self) -> None:
-        self._arrived.unpark_all()
+        """Wake the one task that waits, if there is one."""
+        if self._waiting is not None:
+            task, self._waiting = self._waiting, None
+            trio.lowlevel.reschedule(task)
+
+    async def _park(self) -> None:
+        # A reader that was replaced may not have left yet; waking it makes room.
+        self.wake()
+        self._waiting = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._waiting = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
 
     def abandon(self) -> None:
         """Its connection broke off, or has its answer. The standalone stream waits for the next one."""
@@ -133,21 +147,21 @@ class Stream:
     def end(self) -> None:
         """Nothing more will be said on it."""
         self.ended = True
-        self._arrived.unpark_all()
+        self.wake()
 
     async def wait(self) -> bool:
         """Wait until something happens; False if it is only time for a sign of life."""
         said = self.last
         self._pulse.begin(self)
         try:
-            await self._arrived.park()
+            await self._park()
         finally:
             self._pulse.end(self)
         return self.last != said or self.ended or self.released is not None
 
     async def wait_for_end(self) -> None:
         while not self.ended:
-            await self._arrived.park()
+            await self._park()
 
     def take(self) -> list[tuple[int, bytes]]:
         """What waits to be written, which then waits no more."""
@@ -352,7 +366,7 @@ class SessionChannel(Channel):
 
     def took(self, size: int) -> None:
         self._queued -= size
-        if self._queued <= HIGH_WATER:
+        if self._room and self._queued <= HIGH_WATER:
             self._room.unpark_all()
 
     # What goes out.

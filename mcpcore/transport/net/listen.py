@@ -60,14 +60,18 @@ class HttpListener:
         self._accepting = trio.CancelScope()
         self._stopping = False
         self._connections: set[_Connection] = set()
+        self._left = trio.lowlevel.ParkingLot()
         self._date = 0, b""
         self._room = trio.CapacityLimiter(self._limits.connections)
+        self.now = trio.lowlevel.current_clock().current_time
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve. Returns once `stop` was called and the last connection is closed."""
         async with trio.open_nursery() as nursery:
+            watch = trio.CancelScope()
             try:
                 with self._accepting:
+                    nursery.start_soon(self._watch, watch)
                     async with trio.open_nursery() as accepting:
                         for listener in self._listeners:
                             accepting.start_soon(self._accept, listener, nursery)
@@ -75,6 +79,22 @@ class HttpListener:
             finally:
                 for listener in self._listeners:
                     await trio.aclose_forcefully(listener)
+            await self._wait_for_connections()
+            watch.cancel()
+
+    async def _watch(self, scope: trio.CancelScope) -> None:
+        """Keep the deadlines of all connections: a timer for each wait would cost more than the wait."""
+        shortest = min(self._limits.head, self._limits.body, self._limits.idle, self._limits.write)
+        with scope:
+            while True:
+                await trio.sleep(min(shortest / 4, 1.0))
+                now = self.now()
+                for connection in tuple(self._connections):
+                    connection.expire(now)
+
+    async def _wait_for_connections(self) -> None:
+        while self._connections:
+            await self._left.park()
 
     def stop(self) -> None:
         """Accept no more connections, and close those that wait for a request."""
@@ -112,6 +132,7 @@ class HttpListener:
             logger.exception("a connection ended because of an error in mcpcore")
         finally:
             self._connections.discard(connection)
+            self._left.unpark_all()
             await trio.aclose_forcefully(stream)
             self._room.release_on_behalf_of(token)
 
@@ -132,8 +153,8 @@ class HttpListener:
 class _Connection:
     """One client's connection.
 
-    There is one deadline, for whatever the client is waited for just now; `_waiting_for` says what that
-    is, and what to answer when it does not come.
+    There is one deadline, for whatever the client is waited for just now, kept by the listener;
+    `_waiting_for` says what that is, and what to answer when it does not come.
     """
 
     def __init__(
@@ -147,10 +168,16 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_size)
         self._scope = trio.CancelScope()
         self._waiting_for: str | None = None
+        self._deadline = math.inf
 
     def stop(self) -> None:
         """Close it, unless a request is being served."""
         if self._waiting_for is None:
+            self._scope.cancel()
+
+    def expire(self, now: float) -> None:
+        """End the wait for the client if it took too long."""
+        if now > self._deadline:
             self._scope.cancel()
 
     async def serve(self) -> None:
@@ -196,11 +223,11 @@ class _Connection:
         if event is h11.NEED_DATA:
             self._until(self._limits.head)
             event = await self._next_event()
-        self._until(math.inf)
+        self._deadline = math.inf
         return event if isinstance(event, h11.Request) else None
 
     def _until(self, seconds: float) -> None:
-        self._scope.deadline = trio.current_time() + seconds
+        self._deadline = self._owner.now() + seconds
 
     async def _next_event(self) -> h11.Event:
         while True:
@@ -230,7 +257,7 @@ class _Connection:
         while True:
             event: object = self._http.next_event()
             if event is h11.NEED_DATA:
-                if self._scope.deadline == math.inf:
+                if self._deadline == math.inf:
                     self._until(self._limits.body)
                 event = await self._next_event()
             if isinstance(event, h11.EndOfMessage):
@@ -241,7 +268,7 @@ class _Connection:
             if size > limit:
                 return None
             pieces.append(event.data)
-        self._scope.deadline = math.inf
+        self._deadline = math.inf
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _answer(self, request: h11.Request, answer: Answer) -> None:
@@ -281,7 +308,7 @@ class _Connection:
         if data:
             self._until(self._limits.write)
             await self._wire.send(data)
-            self._scope.deadline = math.inf
+            self._deadline = math.inf
 
     async def _refuse(self, status: int, why: str) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
