@@ -24,7 +24,7 @@ class LocalProtocolError(McpError):
 class RemoteProtocolError(McpError):
     """The peer broke the protocol in a way that cannot be passed over.
 
-    `rule` is the id of the broken rule (see `mcpcore.protocol.rules`), or None.
+    `rule` is the id of the broken rule (see `mcpcore.rules`), or None.
     """
 
     def __init__(self, message: str, rule: str | None = None) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -150,25 +151,36 @@ class Runtime:
     @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until the channel ends or `close` is called. Never raises but for cancellation."""
-        self.channel.hand_over(self.take)
+        if self.channel.hand_over(self.take, self._input_over):
+            await self._run_handlers(task_status)
+            return
         async with trio.open_nursery() as background:
             background.start_soon(self._in_background)
-            background.start_soon(self._waiting.watch)
-            async with trio.open_nursery() as self._nursery:
-                self._workers = Workers(
-                    self._nursery,
-                    concurrent=self._limits.concurrent,
-                    queued=self._limits.queued,
-                )
-                self._nursery.start_soon(self._pump)
-                try:
-                    task_status.started()
-                    await self._input_ended.wait()
-                    await self._drain()
-                finally:
-                    await self._shut_down()
-                    self._nursery.cancel_scope.cancel()
+            await self._run_handlers(task_status, self._pump)
             background.cancel_scope.cancel()
+
+    async def _run_handlers(
+        self, task_status: trio.TaskStatus[None], *tasks: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Own the tasks that serve requests, and see to the end."""
+        async with trio.open_nursery() as self._nursery:
+            self._workers = Workers(
+                self._nursery, concurrent=self._limits.concurrent, queued=self._limits.queued
+            )
+            for task in tasks:
+                self._nursery.start_soon(task)
+            try:
+                task_status.started()
+                await self._input_ended.wait()
+                await self._drain()
+            finally:
+                await self._shut_down()
+                self._nursery.cancel_scope.cancel()
+
+    def _input_over(self, reason: ConnectionLost) -> None:
+        """The channel ended, and told so by itself."""
+        self._end(reason)
+        self._input_ended.set()
 
     async def _in_background(self) -> None:
         with self._background:
@@ -193,6 +205,7 @@ class Runtime:
         """End the connection; return when the channel is closed. Bounded, idempotent, legal anywhere."""
         self._closing = True
         self._pump_scope.cancel()
+        self._input_ended.set()
         interrupt: KeyboardInterrupt | None = None
         while not self.closed.is_set():
             # A second Ctrl-C must not leave a child process behind; closing is bounded anyway.
@@ -408,17 +421,27 @@ class Runtime:
             error = self._why_lost()
             raise error.unsent() if isinstance(error, SessionEnded) else error
         waiting = self._waiting
-        call = waiting.make(method, seconds, maximum, extends=extends)
+        if not waiting.watched and self._nursery is not None:
+            waiting.watched = True
+            self._nursery.start_soon(waiting.watch)
+        if seconds is not None and math.isnan(seconds):
+            raise ValueError("the timeout must not be NaN")
         id = self.connection.next_id()
         if on_progress is not None:
             if inspect.iscoroutinefunction(on_progress):
                 raise TypeError("on_progress is called by the reading task: give a plain function")
-            call.on_progress = on_progress
             params = _with_token(params, id)
         data = self.connection.send(Request(id, method, params))
         assert data is not None
         self.channel.send_nowait(data, linger=len(waiting.by_id) > 0, about=about)
-        return await waiting.wait(id, call)
+        return await waiting.wait(
+            id,
+            method,
+            seconds=seconds,
+            maximum=maximum,
+            extends=extends,
+            on_progress=on_progress,
+        )
 
     async def _wait_for_room(self, method: str, seconds: float | None) -> None:
         limit = self.timeouts.request if seconds is None else seconds

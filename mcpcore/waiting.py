@@ -71,20 +71,30 @@ class WaitingCalls:
         self.by_id: dict[RequestId, Call] = {}
         self._watch_scope = trio.CancelScope()
         self._watch_at = NEVER
+        self.watched = False
+        """Whether `watch` was started: most servers never ask anything."""
         self._questions = 0
         self._paused_at = 0.0
 
-    def make(
-        self, method: str, seconds: float | None, maximum: float | None, *, extends: bool | None
-    ) -> Call:
-        """A call of the task that runs; None stands for the default of the connection."""
+    async def wait(
+        self,
+        id: RequestId,
+        method: str,
+        *,
+        seconds: float | None,
+        maximum: float | None,
+        extends: bool | None,
+        on_progress: ProgressCallback | None,
+    ) -> Raw:
+        """Wait for the end of a call that was just sent; None stands for the default of the connection.
+
+        Raises the call's error.
+        """
         timeouts = self._timeouts
         now = self._clock.current_time()
         if seconds is None:
             seconds = timeouts.request
-        elif seconds != seconds:  # noqa: PLR0124 - only NaN is not itself
-            raise ValueError("the timeout must not be NaN")
-        return Call(
+        call = Call(
             method,
             trio.lowlevel.current_task(),
             now,
@@ -92,10 +102,8 @@ class WaitingCalls:
             now + seconds,
             now + (timeouts.maximum if maximum is None else maximum),
             timeouts.progress_extends if extends is None else extends,
+            on_progress,
         )
-
-    async def wait(self, id: RequestId, call: Call) -> Raw:
-        """Wait for the end of a call that was just sent. Raises its error."""
         self.by_id[id] = call
         deadline = call.limit if self._questions else min(call.deadline, call.limit)
         if deadline < self._watch_at:

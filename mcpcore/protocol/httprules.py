@@ -153,7 +153,8 @@ def judge_head(
         if media_type(headers.get("content-type")) != JSON:
             return Refusal(415, f"Unsupported Media Type: Content-Type must be {JSON}", "HTTP-09")
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > max_body:
+        # So many digits are too many bytes, whatever they say.
+        if length.isdecimal() and (len(length) > 18 or int(length) > max_body):
             return too_large(max_body)
     if verb == "GET" and not events:
         return Refusal(406, f"Not Acceptable: Accept must list {EVENT_STREAM}", "HTTP-31")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from mcpcore.errors import ConnectionLost
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Frame
 from mcpcore.revisions import Revision
@@ -59,11 +60,15 @@ class Channel(ABC):
         Raises `ConnectionLost` with the reason at the end.
         """
 
-    def hand_over(self, take: Callable[[Frame], None]) -> None:  # noqa: B027
+    def hand_over(
+        self, take: Callable[[Frame], None], end: Callable[[ConnectionLost], None]
+    ) -> bool:
         """Call `take` with each message instead of keeping it for `receive`, from now on.
 
         For channels whose own tasks read, which saves waking another one; the others do nothing here.
+        True says that the channel needs neither `run` nor `receive`: it calls `end` at its end.
         """
+        return False
 
     def agreed(self, revision: Revision) -> None:  # noqa: B027
         """The handshake came to `revision`; what the client sends next is initialized."""

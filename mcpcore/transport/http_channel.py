@@ -172,8 +172,11 @@ class HttpChannel(Channel):
 
     # What comes in.
 
-    def hand_over(self, take: Callable[[Frame], None]) -> None:
+    def hand_over(
+        self, take: Callable[[Frame], None], end: Callable[[ConnectionLost], None]
+    ) -> bool:
         self._take = take
+        return False
 
     async def receive(self) -> list[Frame]:
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Literal
 
+from mcpcore.errors import ConnectionLost
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Decoded, Frame
 from mcpcore.revisions import Revision
@@ -53,12 +54,14 @@ class TapChannel(Channel):
             self._show_frame(frame)
         return frames
 
-    def hand_over(self, take: Callable[[Frame], None]) -> None:
+    def hand_over(
+        self, take: Callable[[Frame], None], end: Callable[[ConnectionLost], None]
+    ) -> bool:
         def show_and_take(frame: Frame) -> None:
             self._show_frame(frame)
             take(frame)
 
-        self._channel.hand_over(show_and_take)
+        return self._channel.hand_over(show_and_take, end)
 
     def agreed(self, revision: Revision) -> None:
         self._channel.agreed(revision)

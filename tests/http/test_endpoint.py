@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from conftest import Web, call, initialize, request, serving, web
+from web_server import Web, call, initialize, request, serving, web
 
 from mcpcore import ConnectionLost, Context, Server, Timeouts
 from mcpcore.server.http.principals import bearer_tokens

@@ -276,7 +276,7 @@ class SessionChannel(Channel):
         self.polls = False
         """Whether the revision lets a server let go of a connection."""
         self._lost: ConnectionLost | None = None
-        self._ended = trio.Event()
+        self._tell_end: Callable[[ConnectionLost], None] | None = None
         self._closed = False
         self._room = trio.lowlevel.ParkingLot()
 
@@ -291,13 +291,15 @@ class SessionChannel(Channel):
         finally:
             self._feeding = None
 
-    def hand_over(self, take: Callable[[Frame], None]) -> None:
+    def hand_over(
+        self, take: Callable[[Frame], None], end: Callable[[ConnectionLost], None]
+    ) -> bool:
         self._take = take
+        self._tell_end = end
+        return True
 
     async def receive(self) -> list[Frame]:
-        await self._ended.wait()
-        assert self._lost is not None
-        raise self._lost.again()
+        raise NotImplementedError("what comes is handed over")
 
     # Streams.
 
@@ -429,8 +431,9 @@ class SessionChannel(Channel):
         """Take nothing more; what was accepted may still be answered."""
         if self._lost is None:
             self._lost = ConnectionLost(reason)
-            self._ended.set()
             self._room.unpark_all()
+            if self._tell_end is not None:
+                self._tell_end(self._lost)
 
     async def aclose(self) -> None:
         self.end_input("this side closed the session")
