@@ -77,7 +77,8 @@ class Malformed(msgspec.Struct, frozen=True):
     `error` is what JSON-RPC prescribes as the answer; `id` the id, where one could be read; `answers`
     says that it looks like an answer rather than a request, so that nothing may be sent back;
     `notifies` that it looks like a notification; `either` that it may be a broken request or a broken
-    answer, by its looks; `excerpt` is the beginning of it.
+    answer, by its looks; `excerpt` is the beginning of it; `rule` the rule that it breaks, empty where it
+    is only too long.
     """
 
     error: ErrorObject
@@ -86,6 +87,7 @@ class Malformed(msgspec.Struct, frozen=True):
     answers: bool = False
     notifies: bool = False
     either: bool = False
+    rule: str = "JRPC-18"
 
 
 Message = Request | Notification | Response | ErrorResponse
@@ -191,7 +193,8 @@ def _classify_answer(envelope: _Envelope, data: bytes, notes: list[str]) -> Mess
         error = UNSET
     if result is not UNSET and error is UNSET and id is not None:
         if memoryview(result)[0] != _OPEN_BRACE:
-            return _invalid("the result must be an object", data, id, answers=True)
+            bad = _invalid("the result must be an object", data, id, answers=True)
+            return msgspec.structs.replace(bad, rule="JRPC-09")
         return Response(id, result)
     if error is not UNSET and result is UNSET:
         try:
@@ -292,7 +295,8 @@ def _invalid(
     notifies: bool = False,
 ) -> Malformed:
     bad = ErrorObject(INVALID_REQUEST, f"Invalid request: {message}")
-    return Malformed(bad, excerpt(data), id, answers, notifies)
+    rule = "JRPC-08" if answers else "JRPC-18"
+    return Malformed(bad, excerpt(data), id, answers, notifies, rule=rule)
 
 
 def _unparsable(data: bytes, error: Exception) -> Malformed:
@@ -302,7 +306,7 @@ def _unparsable(data: bytes, error: Exception) -> Malformed:
         why = f"invalid UTF-8 at byte {error.start}"
     else:
         why = str(error)
-    return Malformed(ErrorObject(PARSE_ERROR, f"Parse error: {why}"), excerpt(data))
+    return Malformed(ErrorObject(PARSE_ERROR, f"Parse error: {why}"), excerpt(data), rule="JRPC-17")
 
 
 def excerpt(data: bytes) -> str:

@@ -52,6 +52,7 @@ RULES: dict[str, Rule] = {
         Rule(
             "LIFE-05", "MUST", "After the answer the client says initialized, before anything else."
         ),
+        Rule("LIFE-06", "SHOULD", "Until it is answered the client sends pings only."),
         Rule(
             "LIFE-07", "SHOULD", "Before initialized the server sends pings and log messages only."
         ),
@@ -73,16 +74,38 @@ RULES: dict[str, Rule] = {
         Rule("STDIO-04", "MUST", "A server writes nothing but messages to its stdout."),
         Rule("HTTP-01", "MUST", "One path takes POST and GET, and DELETE where sessions are."),
         Rule("HTTP-02", "MUST", "The Origin of every request is checked; a wrong one is refused."),
+        Rule("HTTP-03", "MUST", "A wrong Origin is answered with 403."),
+        Rule("HTTP-04", "MUST", "A request without an Origin is no wrong one."),
         Rule("HTTP-08", "MUST", "A POST accepts both application/json and text/event-stream."),
         Rule("HTTP-09", "MUST", "The body of a POST is one JSON-RPC message."),
         Rule("HTTP-10", "MUST", "An accepted notification or answer gets 202 and no body."),
         Rule("HTTP-12", "MUST", "A request is answered with JSON or with an event stream."),
+        Rule(
+            "HTTP-16",
+            "SHOULD",
+            "What a request's stream carries before the answer concerns that request.",
+        ),
+        Rule("HTTP-20", "SHOULD", "A connection that breaks cancels nothing."),
+        Rule(
+            "HTTP-22",
+            "SHOULD",
+            "A stream begins with an event that has an id and no data (polling).",
+        ),
         Rule("HTTP-31", "MUST", "A GET accepts text/event-stream."),
         Rule("HTTP-32", "MUST", "A GET is answered with an event stream or with 405."),
+        Rule("HTTP-34", "SHOULD", "What the GET stream carries belongs to no open request."),
+        Rule("HTTP-41", "MUST", "A message goes on one stream only."),
+        Rule("HTTP-43", "MUST", "The ids of events are unique over all streams of a session."),
+        Rule("HTTP-44", "SHOULD", "The id of an event tells its stream."),
+        Rule("HTTP-47", "MUST", "What one stream carried is replayed on no other."),
         Rule("HTTP-52", "MUST", "A session id is made of visible ASCII characters."),
         Rule("HTTP-55", "SHOULD", "A request without a session id where one is needed gets 400."),
         Rule("HTTP-56", "MUST", "A request of a session that ended gets 404."),
         Rule("HTTP-67", "MUST", "A protocol version that is not supported gets 400."),
+        Rule("HTTP-68", "SHOULD", "A request that names no revision has one that is known."),
+        Rule("SSE-04", "schema", "The id of an event is where to resume, also without data."),
+        Rule("SSE-08", "schema", "Each event leaves at once; nothing on the way collects it."),
+        Rule("SEC-01", "MUST", "A session id proves nothing about who asks."),
         Rule("SEC-02", "MUST", "Session ids are random, and bound to the user who opened them."),
         Rule(
             "CANC-02",

@@ -65,10 +65,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     `concurrent` requests of the peer run at the same time; `queued` more wait for their turn; what
     comes beyond is refused with an error. The queue is deep, since waiting requests are small.
+    `subscriptions` is how many resources a client may be told of.
     """
 
     concurrent: int = 100
     queued: int = 10_000
+    subscriptions: int = 10_000
 
 
 BUSY = -32000
@@ -299,7 +301,9 @@ class Runtime:
         elif isinstance(event, Cancel):
             self._act_on_cancel(event)
         elif isinstance(event, Failed):
-            self._waiting.finish(event.id, error=RemoteProtocolError(event.error, event.rule))
+            self._waiting.finish(
+                event.id, error=RemoteProtocolError(event.error, event.rule or None)
+            )
         elif isinstance(event, Undelivered):
             self._waiting.finish(event.id, error=event.error)
         else:

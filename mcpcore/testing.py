@@ -19,6 +19,7 @@ from mcpcore.errors import ConnectionLost
 from mcpcore.protocol.framing import Frame
 from mcpcore.revisions import HANDSHAKE
 from mcpcore.runtime import single
+from mcpcore.server.http.store import EventStore
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.memory import memory_channels
 
@@ -256,3 +257,32 @@ def _fits(value: Any, pattern: Any) -> bool:
     if isinstance(pattern, list) and isinstance(value, list):
         return len(value) == len(pattern) and all(map(_fits, value, pattern))
     return type(value) is type(pattern) and bool(value == pattern)
+
+
+async def check_event_store(make: Callable[[], EventStore]) -> None:
+    """Put an event store through what a server relies on; `make` gives an empty one. Raises
+    AssertionError, saying what it got wrong.
+    """
+    store = make()
+    for number in range(1, 6):
+        for session in ("one", "other"):
+            for stream in (0, 7):
+                store.append(session, stream, number, f"{session} {stream} {number}".encode())
+    expected = [(number, f"one 7 {number}".encode()) for number in (3, 4, 5)]
+    got = await store.after("one", 7, 2)
+    assert got == expected, (
+        f"after 2 come 3, 4 and 5 of that stream and session, in order; got {got}"
+    )
+    assert await store.after("one", 7, 2) == expected, "asking takes nothing away"
+    assert len(await store.after("one", 7, 0)) == 5, "after 0 comes everything"
+    assert await store.after("one", 7, 5) == [], "nothing comes after the last"
+    assert await store.after("one", 99, 0) == [], "nothing is known of a stream without events"
+    assert await store.after("nobody", 0, 0) == [], "nothing is known of another session"
+    store.append("one", 7, 10, b"later")
+    assert await store.after("one", 7, 5) == [(10, b"later")], "numbers may have gaps"
+    store.forget("one")
+    assert await store.after("one", 7, 0) == [], "a forgotten session has no events"
+    assert len(await store.after("other", 7, 0)) == 5, "forgetting one session leaves the others"
+    store.forget("nobody")
+    store.append("one", 7, 1, b"again")
+    assert await store.after("one", 7, 0) == [(1, b"again")], "a name may be used again"

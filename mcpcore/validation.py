@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from mcpcore.types import JsonSchema
@@ -33,7 +34,8 @@ class SchemaCheck:
     """A schema, made ready once. Raises `UnusableSchema`.
 
     A schema that is not `trusted` does not get its patterns run: matching one can take for ever, and
-    nothing in this process could stop it. `complete` says whether that left nothing out.
+    nothing in this process could stop it. `complete` says whether that left nothing out. Where a pattern
+    may be what makes a value right (below `not`, `if` and the like), the schema is unusable.
     """
 
     def __init__(self, schema: JsonSchema, *, trusted: bool = True) -> None:
@@ -41,6 +43,10 @@ class SchemaCheck:
         if not trusted:
             harmless = _without_patterns(schema)
             self.complete = harmless == schema
+            if not self.complete and not _TURNING.isdisjoint(_keywords(schema)):
+                raise UnusableSchema(
+                    "patterns of a foreign schema are not run, and it depends on them"
+                )
             schema = harmless
         # Optional extra: only those who check need it.
         import jsonschema  # noqa: PLC0415
@@ -69,18 +75,47 @@ class SchemaCheck:
         return None if error is None else f"{error.message} - at `{error.json_path}`"
 
 
+_OF_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose members are schemas by names of their own."""
+
+_DATA = frozenset({"const", "enum", "default", "examples"})
+"""Keywords below which there is data, and no schema."""
+
+
 def _without_patterns(schema: Any) -> Any:
     """The schema without what runs a regular expression, and without what depends on that."""
     if isinstance(schema, list):
         return [_without_patterns(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    gone = {name for name in ("pattern", "patternProperties") if _is_keyword(schema, name)}
-    if "patternProperties" in gone:
-        gone |= {"additionalProperties", "unevaluatedProperties"}
-    return {name: _without_patterns(item) for name, item in schema.items() if name not in gone}
+    harmless = {}
+    for keyword, value in schema.items():
+        if keyword in _OF_SCHEMAS and isinstance(value, dict):
+            harmless[keyword] = {name: _without_patterns(item) for name, item in value.items()}
+        elif keyword in _DATA:
+            harmless[keyword] = value
+        elif keyword not in _RUN and not (
+            keyword == "additionalProperties" and "patternProperties" in schema
+        ):
+            harmless[keyword] = _without_patterns(value)
+    return harmless
 
 
-def _is_keyword(schema: dict[str, Any], name: str) -> bool:
-    """Whether a member is the keyword, and not a property that happens to be called so."""
-    return isinstance(schema.get(name), str if name == "pattern" else dict)
+_RUN = frozenset({"pattern", "patternProperties"})
+"""Keywords that run a regular expression."""
+
+_TURNING = frozenset(
+    {"not", "if", "oneOf", "maxContains", "unevaluatedItems", "unevaluatedProperties"}
+)
+"""Keywords below or beside which a weaker schema can refuse more than before."""
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    """All names in a schema, those of properties among them: better one too many than too few."""
+    if isinstance(schema, dict):
+        for name, item in schema.items():
+            yield name
+            yield from _keywords(item)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _keywords(item)

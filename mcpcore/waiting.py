@@ -54,6 +54,8 @@ class Call(msgspec.Struct):
     deadline: float
     limit: float
     extends: bool
+    running_since: float
+    """Since when its clock runs: the start, or the progress that started it anew."""
     on_progress: ProgressCallback | None = None
     result: Raw | None = None
     error: McpError | None = None
@@ -102,6 +104,7 @@ class WaitingCalls:
             now + seconds,
             now + (timeouts.maximum if maximum is None else maximum),
             timeouts.progress_extends if extends is None else extends,
+            now,
             on_progress,
         )
         self.by_id[id] = call
@@ -138,7 +141,8 @@ class WaitingCalls:
     def extend(self, call: Call) -> None:
         """Progress came: the clock of a call that asked for it starts anew."""
         if call.extends:
-            call.deadline = self._clock.current_time() + call.seconds
+            call.running_since = self._clock.current_time()
+            call.deadline = call.running_since + call.seconds
 
     def question_opens(self) -> None:
         """A question of the peer is with somebody on this side: the deadlines stand still."""
@@ -153,7 +157,7 @@ class WaitingCalls:
             return
         now = self._clock.current_time()
         for call in self.by_id.values():
-            call.deadline += now - max(self._paused_at, call.started)
+            call.deadline += now - max(self._paused_at, call.running_since)
         self._watch_again(self._next_deadline())
 
     async def watch(self) -> None:

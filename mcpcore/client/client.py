@@ -296,6 +296,8 @@ class Client(Lists):
         params = t.CallToolParams(
             name=name, arguments=None if arguments is None else dict(arguments), meta=meta
         )
+        # Listing the tools, if nobody did yet, has to fit into the same time.
+        until = trio.current_time() + (self._timeouts.request if timeout is None else timeout)
         raw = await self._ask("tools/call", params, seconds=timeout, on_progress=on_progress)
         result = self._decode(raw, t.CallToolResult)
         if result.is_error:
@@ -304,8 +306,7 @@ class Client(Lists):
             if self._schemas and name in self._schemas:
                 self._forgive(Forgiven("TOOL-23", f"{name} gave no structured content"))
         else:
-            seconds = self._timeouts.request if timeout is None else timeout
-            await self._learn_schemas(seconds)
+            await self._learn_schemas(until - trio.current_time())
             result.__dict__["validated"] = self._is_valid(name, result.structured_content)
         return result
 

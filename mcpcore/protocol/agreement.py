@@ -13,8 +13,8 @@ from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.errors import CapabilityMissing, LocalProtocolError
 from mcpcore.protocol.gate import Declared, Gate
-from mcpcore.protocol.lifecycle import Role, State, Step, allows, move
-from mcpcore.revisions import Revision
+from mcpcore.protocol.lifecycle import State, Step, allows, move
+from mcpcore.revisions import Revision, Role
 
 
 class Agreement:

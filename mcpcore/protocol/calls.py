@@ -11,8 +11,8 @@ from mcpcore import jsonrpc
 from mcpcore.jsonrpc import RequestId
 
 
-class Batch:
-    """A batch that is being answered: the requests still open in it, and the answers so far."""
+class BatchAnswer:
+    """The answer to a batch, as it comes together: the requests still open in it, and the answers so far."""
 
     __slots__ = ("answers", "open")
 
@@ -40,7 +40,7 @@ class IncomingCall(msgspec.Struct):
 
     method: str
     token: RequestId | None
-    batch: Batch | None
+    batch: BatchAnswer | None
     progress: float | None = None
     cancelled: bool = False
 

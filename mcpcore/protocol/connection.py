@@ -40,7 +40,7 @@ from mcpcore.jsonrpc import (
 )
 from mcpcore.protocol.agreement import Agreement
 from mcpcore.protocol.calls import (
-    Batch,
+    BatchAnswer,
     IncomingCall,
     OutgoingCall,
     received_token,
@@ -58,8 +58,8 @@ from mcpcore.protocol.events import (
     Undelivered,
 )
 from mcpcore.protocol.framing import Decoded, Frame
-from mcpcore.protocol.lifecycle import Role, State, allows
-from mcpcore.revisions import HANDSHAKE, Revision, lookup
+from mcpcore.protocol.lifecycle import State, allows
+from mcpcore.revisions import HANDSHAKE, Revision, Role, lookup
 
 _READY = State.READY
 
@@ -279,6 +279,8 @@ class Connection:
             message = jsonrpc.decode(frame, notes)
         elif isinstance(frame, Decoded):
             message, notes, frame = frame.message, list(frame.notes), frame.frame
+            if isinstance(message, jsonrpc.Batch) and not self._takes_batches():
+                return self._refuse_batch(frame)
         elif isinstance(frame, Undelivered):
             return self._receive_undelivered(frame)
         else:
@@ -315,7 +317,7 @@ class Connection:
             self._agreement.refused()
         return [failure]
 
-    def _open_incoming(self, request: Request, frame: bytes, batch: Batch | None) -> None:
+    def _open_incoming(self, request: Request, frame: bytes, batch: BatchAnswer | None) -> None:
         token = None
         if frame.find(b'"progressToken"') >= 0:
             token = received_token(request.params)
@@ -326,7 +328,7 @@ class Connection:
         message: Message | Malformed,
         notes: Sequence[str],
         frame: bytes,
-        batch: Batch | None,
+        batch: BatchAnswer | None,
     ) -> list[Event]:
         events: list[Event] = []
         try:
@@ -354,7 +356,7 @@ class Connection:
         message: Message | Malformed,
         deviation: _Deviation,
         frame: bytes,
-        batch: Batch | None,
+        batch: BatchAnswer | None,
     ) -> Event:
         """In strict mode a deviation costs the message that holds it."""
         rule, detail = deviation.rule, deviation.detail
@@ -379,7 +381,7 @@ class Connection:
         error: str,
         rule: str,
         frame: bytes | str,
-        batch: Batch | None,
+        batch: BatchAnswer | None,
     ) -> Refused:
         seen = frame if isinstance(frame, str) else jsonrpc.excerpt(frame)
         reply = jsonrpc.encode(ErrorResponse(id, ErrorObject(code, error)))
@@ -388,11 +390,12 @@ class Connection:
             return Refused(error, seen, rule)
         return Refused(error, seen, rule, reply)
 
-    def _receive_malformed(self, bad: Malformed, batch: Batch | None) -> list[Event]:
+    def _receive_malformed(self, bad: Malformed, batch: BatchAnswer | None) -> list[Event]:
         id = self._match(bad.id) if bad.answers or bad.either else None
         if id is not None:
-            return [self._fail(id, bad.error.message, "JRPC-08")]
-        rule = "JRPC-17" if bad.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"
+            rule = "JRPC-08" if bad.either else bad.rule
+            return [self._fail(id, bad.error.message, rule)]
+        rule = bad.rule
         if bad.answers or bad.notifies:
             return [Refused(bad.error.message, bad.excerpt, rule)]
         if self.role == "client" and bad.id is None:
@@ -418,10 +421,10 @@ class Connection:
 
     def _receive_batch(self, incoming: jsonrpc.Batch, frame: bytes) -> list[Event]:
         events: list[Event] = []
-        batch: Batch | None = None
+        batch: BatchAnswer | None = None
         revision = self.revision
         if revision is not None and revision.batching:
-            batch = Batch()
+            batch = BatchAnswer()
         else:
             events.append(Forgiven("BATCH-10", jsonrpc.excerpt(frame)))
         for message, notes in incoming.members:
@@ -434,7 +437,7 @@ class Connection:
         return events
 
     def _receive_request(
-        self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
+        self, request: Request, frame: bytes, batch: BatchAnswer | None, events: list[Event]
     ) -> None:
         id, method, state = request.id, request.method, self._agreement.state
         if id in self._incoming:
@@ -469,7 +472,7 @@ class Connection:
         events.append(request)
 
     def _receive_initialize(
-        self, request: Request, frame: bytes, batch: Batch | None, events: list[Event]
+        self, request: Request, frame: bytes, batch: BatchAnswer | None, events: list[Event]
     ) -> Refused | None:
         if not self._agreement.can_receive_offer():
             error = "Invalid request: the session is initialized already"

@@ -115,6 +115,7 @@ def too_long(message: bytes, limit: int) -> Malformed:
     seen = message[: limit + 1]
     opening = _OPENING.match(seen)
     if opening is None:
-        return Malformed(error, jsonrpc.excerpt(seen))
+        return Malformed(error, jsonrpc.excerpt(seen), rule="")
     id = int(opening["number"]) if opening["number"] else opening["text"].decode()
-    return Malformed(error, jsonrpc.excerpt(seen), id, answers=opening["member"] != b"method")
+    answers = opening["member"] != b"method"
+    return Malformed(error, jsonrpc.excerpt(seen), id, answers=answers, rule="")

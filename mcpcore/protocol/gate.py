@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from mcpcore import types as t
-from mcpcore.protocol.lifecycle import Role
-from mcpcore.revisions import Method, Revision, is_known, method_row
+from mcpcore.revisions import Method, Revision, Role, is_known, method_row
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -19,7 +18,7 @@ class Declared(msgspec.Struct, frozen=True):
     client: t.ClientCapabilities
     server: t.ServerCapabilities
 
-    def has(self, row: Method, *, answering: Role) -> str | None:
+    def missing(self, row: Method, *, answering: Role) -> str | None:
         """The capability that `row` needs and nobody declared; None if nothing is missing.
 
         A request rests on the capabilities of the side that answers it. A notification names in its
@@ -100,5 +99,5 @@ class Gate:
             return Verdict(unknown=not is_known(method))
         if row.is_request is not request:
             return Verdict()
-        missing = self._declared.has(row, answering=self._answering)
+        missing = self._declared.missing(row, answering=self._answering)
         return Verdict(row, missing=missing, open=missing is None)

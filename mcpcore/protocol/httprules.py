@@ -38,7 +38,9 @@ Verb = Literal["POST", "GET", "DELETE"]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """An HTTP answer that is no service. `rule` is the rule that was broken, `detail` says how."""
+    """An HTTP answer that is no service. `rule` is the rule that was broken, or empty where
+    it is a matter of limits; `detail` says how.
+    """
 
     status: int
     detail: str
@@ -177,9 +179,8 @@ def judge_body(body: bytes) -> Decoded | Refusal:
     notes: list[str] = []
     message = jsonrpc.decode(body, notes)
     if isinstance(message, Malformed):
-        rule = "JRPC-17" if message.error.code == jsonrpc.PARSE_ERROR else "JRPC-18"
         id = None if message.answers or message.notifies else message.id
-        return Refusal(400, message.error.message, rule, code=message.error.code, id=id)
+        return Refusal(400, message.error.message, message.rule, code=message.error.code, id=id)
     return Decoded(message, body, tuple(notes))
 
 

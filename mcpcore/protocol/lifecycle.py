@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from typing import Literal
 
-Role = Literal["client", "server"]
+from mcpcore.revisions import Role
 
 
 class State(enum.Enum):

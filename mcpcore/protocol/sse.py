@@ -125,7 +125,10 @@ class SseDecoder:
 
 
 def encode_event(data: bytes, id: str | None = None, retry: int | None = None) -> bytes:
-    """Write one event. `data` is a message without line ends, or nothing; `retry` is in milliseconds."""
+    """Write one event. `data` is one message, or nothing; `retry` is in milliseconds."""
+    if b"\r" in data or b"\n" in data:
+        # Raw members may hold line ends, only between tokens, and there any white space will do.
+        data = data.replace(b"\r", b" ").replace(b"\n", b" ")
     head = b"" if id is None else b"id: %b\n" % id.encode()
     if retry is not None:
         head += b"retry: %d\n" % retry

@@ -5,9 +5,10 @@ works the same in an async function and in a plain one, which runs in a thread.
 
 Questions to the person, the model or the roots are keyed and allowed only in functions that were
 registered with `asks="replay"`. A peer of the handshake era is simply asked and the function waits.
-A peer of the stateless era gets the question as the answer to its request, and comes back with a new
-one; the function then runs again from the top with the answers so far. Hence the one sentence to
-remember: code before a question may run again; put effects into `ctx.once` or after the last question.
+A peer of the stateless era, which is not served yet, will get the question as the answer to its
+request, and come back with a new one; the function then runs again from the top with the answers so
+far. Hence the one sentence to remember: code before a question may run again; put effects into
+`ctx.once` or after the last question.
 """
 
 from __future__ import annotations

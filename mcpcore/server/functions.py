@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import trio
 
 from mcpcore.errors import RequestFailed, ResourceNotFound, ToolError
 from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
@@ -30,11 +29,7 @@ async def call_with_strings(
         raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
     keywords = signature.bind(arguments, context)
     try:
-        if signature.is_async:
-            return await signature.function(**keywords)
-        return await trio.to_thread.run_sync(
-            lambda: signature.function(**keywords), abandon_on_cancel=True
-        )
+        return await signature.call(keywords)
     except Exception as error:
         cause = single(error)
         if isinstance(cause, ToolError):

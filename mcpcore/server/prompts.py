@@ -13,7 +13,7 @@ from mcpcore.jsonrpc import INTERNAL_ERROR
 from mcpcore.server.context import Context
 from mcpcore.server.functions import call_with_strings
 from mcpcore.server.results import json_of
-from mcpcore.server.signature import Signature
+from mcpcore.server.signature import Signature, check_asks
 
 MAX_VALUES = 100
 """How many values one completion may hold; the specification's number."""
@@ -41,7 +41,7 @@ class RegisteredPrompt:
         signature = Signature(function)
         self.name = options.name or signature.name
         self.signature = signature
-        self.asks = options.asks is not None
+        self.asks = check_asks(self.name, options.asks, signature)
         properties = signature.schema.get("properties", {})
         required = signature.schema.get("required", ())
         arguments = [

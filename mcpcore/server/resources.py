@@ -14,7 +14,7 @@ from mcpcore.protocol.uri_template import UriTemplate
 from mcpcore.server.context import Context
 from mcpcore.server.functions import call_with_strings
 from mcpcore.server.results import json_of
-from mcpcore.server.signature import Signature
+from mcpcore.server.signature import Signature, check_asks
 
 MAX_URI = 8192
 """Characters of a URI that is matched against templates; a matching takes time in its length."""
@@ -46,7 +46,7 @@ class RegisteredResource:
         self.uri = uri
         self.signature = signature
         self.options = options
-        self.asks = options.asks is not None
+        self.asks = check_asks(uri, options.asks, signature)
         self.mime_type = options.mime_type
         self._template = UriTemplate(uri) if "{" in uri else None
         expected = set(self._template.variables) if self._template else set()

@@ -5,8 +5,8 @@
 | `CallToolResult`                           | as it is                       | as it is                 |
 | None                                       | nothing                        | none                     |
 | `str`                                      | one text block                 | none, unless `structured`|
-| a content block, or a list with only       | those blocks; strings become   | none                     |
-| blocks and strings                         | text blocks                    |                          |
+| a content block, or a list of blocks,      | those blocks; strings become   | none                     |
+| strings among them                         | text blocks                    |                          |
 | an object: dict, dataclass, Struct,        | its JSON as text               | the object               |
 | TypedDict, pydantic model                  |                                |                          |
 | anything else: number, bool, list, enum    | its JSON as text               | `{"result": value}`      |
@@ -54,7 +54,10 @@ def output_of(annotation: Any, *, structured: bool | None) -> Output:
     plain = structured is False or annotation in (inspect.Signature.empty, Any)
     if plain or (_is_content(annotation) and not (structured and _bare(annotation) is str)):
         if structured:
-            raise TypeError("structured=True needs a return annotation that says what is returned")
+            raise TypeError(
+                "structured=True needs a return annotation that says which data is returned; content "
+                "blocks are none"
+            )
         return Output(None, unstructured)
     schema = schema_of(annotation)
     decode = msgspec.json.Decoder(annotation, dec_hook=from_json).decode

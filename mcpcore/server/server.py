@@ -234,7 +234,7 @@ class Server:
         """Put a function around every request: `async def f(proceed, ctx, request)`, which gives
         `await proceed()` or something else, or raises. The first registered is the outermost.
 
-        It sees the requests of connections that begin after it was registered.
+        Register before serving: a connection that began while there was none never sees any.
         """
         self.middleware.append(function)
         return function

@@ -32,7 +32,7 @@ from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
 from mcpcore.protocol.lifecycle import State
 from mcpcore.protocol.uri_template import TraversalRefused
 from mcpcore.revisions import MULTIPLE_CHOICE, Revision
-from mcpcore.runtime import Handler, Later, Limits, Runtime
+from mcpcore.runtime import BUSY, Handler, Later, Limits, Runtime
 from mcpcore.server.context import Context, Peer
 from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
@@ -263,6 +263,9 @@ class Session(Handler):
         resource, _ = self._find_resource(uri)
         if not resource.options.subscribable:
             raise RequestFailed(INVALID_PARAMS, f"Invalid params: {uri} cannot be subscribed to")
+        limit = self._offer.limits.subscriptions
+        if len(self._subscriptions) >= limit and uri not in self._subscriptions:
+            raise RequestFailed(BUSY, f"Busy: there are {limit} subscriptions already")
         self._subscriptions.add(uri)
         return t.EmptyResult()
 

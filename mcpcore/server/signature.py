@@ -19,9 +19,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
+import trio
 
 from mcpcore.server.context import Context
 from mcpcore.types import JsonSchema
+
+THREADS = 100
+"""Calls of one plain function at once, each in a thread; as many as a connection's requests by default."""
 
 
 class Signature:
@@ -35,6 +39,8 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        # One limit for each function: what hangs holds up only itself.
+        self._threads = trio.CapacityLimiter(THREADS)
         self.is_async = _is_async(function)
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.doc = inspect.getdoc(function) or ""
@@ -76,6 +82,16 @@ class Signature:
         """The docstring up to where it describes parameters."""
         text = _SECTION.split(self.doc, maxsplit=1)[0].strip()
         return text or None
+
+    async def call(self, keywords: dict[str, Any]) -> Any:
+        """Call the function: an async one here, a plain one in a thread, which a cancellation leaves to
+        itself since a thread cannot be interrupted.
+        """
+        if self.is_async:
+            return await self.function(**keywords)
+        return await trio.to_thread.run_sync(
+            lambda: self.function(**keywords), abandon_on_cancel=True, limiter=self._threads
+        )
 
     def bind(self, arguments: msgspec.Struct, context: Context[Any]) -> dict[str, Any]:
         """The keyword arguments of a call."""
@@ -274,3 +290,16 @@ def to_json(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def check_asks(name: str, asks: str | None, signature: Signature) -> bool:
+    """Whether a function may ask the client. Raises TypeError or ValueError if it was registered so
+    and cannot.
+    """
+    if asks is None:
+        return False
+    if asks != "replay":
+        raise ValueError(f"{name}: asks is 'replay' or nothing, not {asks!r}")
+    if not signature.is_async:
+        raise TypeError(f"{name}: a function that asks must be async")
+    return True

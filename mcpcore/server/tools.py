@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
-import trio
 from msgspec import UNSET, Raw
 
 from mcpcore import types as t
@@ -21,7 +20,7 @@ from mcpcore.jsonrpc import INVALID_PARAMS, mend_surrogates
 from mcpcore.runtime import single
 from mcpcore.server.context import Context
 from mcpcore.server.results import Output, output_of
-from mcpcore.server.signature import Signature
+from mcpcore.server.signature import Signature, check_asks
 from mcpcore.validation import MISSING, SchemaCheck, can_validate
 
 logger = logging.getLogger("mcpcore.server")
@@ -54,13 +53,9 @@ class RegisteredTool:
         self.name = options.name or signature.name
         self.signature = signature
         self.inline = options.inline
-        self.asks = options.asks is not None
+        self.asks = check_asks(self.name, options.asks, signature)
         if self.inline and signature.is_async:
             raise TypeError(f"{self.name}: an inline tool is a plain function that does not wait")
-        if self.asks and not signature.is_async:
-            raise TypeError(f"{self.name}: a tool that asks must be async")
-        if self.asks and options.asks != "replay":
-            raise ValueError(f"{self.name}: asks is 'replay' or nothing, not {options.asks!r}")
         if options.output_schema is not None:
             output = Output(options.output_schema, output_of(Any, structured=None).convert)
         else:
@@ -95,19 +90,14 @@ class RegisteredTool:
                 context.finish()
 
     async def call(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
-        """Call the tool: an async function here, a plain one in a thread, which a cancellation leaves
-        to itself since a thread cannot be interrupted.
-        """
+        """Call the tool."""
         signature = self.signature
         try:
             keywords = self._keywords(arguments, context)
+            # Most tools are async, and one step less is worth a line.
             if signature.is_async:
-                value = await signature.function(**keywords)
-            else:
-                value = await trio.to_thread.run_sync(
-                    lambda: signature.function(**keywords), abandon_on_cancel=True
-                )
-            return self._result(value)
+                return self._result(await signature.function(**keywords))
+            return self._result(await signature.call(keywords))
         except (Exception, SystemExit) as error:
             return self._failed(error)
         finally:

@@ -55,6 +55,10 @@ LINGER = 1.0
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 """Seconds before a stream is opened anew: doubled with each attempt in vain, up to the longest."""
 
+POLITE = 0.1
+"""Seconds: a server that asks to be asked again faster than that is asked ever slower, unless it has
+something to say."""
+
 ATTEMPTS = 8
 """Attempts in a row, all in vain, after which a stream is given up. They take about a minute."""
 
@@ -79,6 +83,45 @@ class _Call:
         self.scope = trio.CancelScope()
         self.written = False
         self.answered = False
+
+
+class _Attempts:
+    """When to open a stream anew, and whether to go on. The original connection is the first attempt."""
+
+    def __init__(self) -> None:
+        self.retry: float | None = None
+        self.in_vain = 0
+        """Attempts in a row that brought neither a message nor a new place to resume from."""
+        self._silent = 0
+        """Attempts in a row that brought no message."""
+
+    def failed(self) -> None:
+        """No stream was had at all."""
+        self.in_vain += 1
+        self._silent += 1
+
+    def ended(self, decoder: SseDecoder, *, messages: int, lived: bool = False) -> None:
+        """A stream ended. One that `lived` for a while was worth opening."""
+        if decoder.retry is not None:
+            self.retry = decoder.retry / 1000
+        self._silent = 0 if messages or lived else self._silent + 1
+        worth = messages or lived or decoder.last_event_id is not None
+        self.in_vain = 0 if worth else self.in_vain + 1
+
+    @property
+    def hopeless(self) -> bool:
+        return self.in_vain >= ATTEMPTS
+
+    def delay(self) -> float:
+        """Seconds to wait: what the server asks for, and longer the more attempts were in vain; not the
+        same for everybody who lost a connection at the same time.
+        """
+        asked = self.retry
+        if asked is not None and asked >= POLITE and not self.in_vain:
+            return asked
+        tried = max(self.in_vain, self._silent)
+        longest = min(FIRST_DELAY * 2.0**tried, LONGEST_DELAY)
+        return max(asked or 0.0, longest * random.uniform(0.5, 1.0))  # noqa: S311 - nobody gains by guessing it
 
 
 class HttpChannel(Channel):
@@ -281,21 +324,25 @@ class HttpChannel(Channel):
 
     async def _read_stream(self, exchange: Exchange, call: _Call) -> None:
         """Read the events that answer a request, on as many connections as it takes."""
-        decoder = await self._read_events(exchange, call, None)
-        failures = 0
+        attempts = _Attempts()
+        decoder, messages = await self._read_events(exchange, call, None)
+        where = decoder.last_event_id
+        attempts.ended(decoder, messages=messages)
         while not call.answered:
-            if decoder.last_event_id is None:
+            if where is None:
                 raise ConnectionLost(
                     f"{self._url}: the stream broke before the answer, and the server did not say "
                     "where to resume it"
                 )
-            await trio.sleep(_delay(decoder.retry, failures))
+            if attempts.hopeless:
+                raise ConnectionLost(f"{self._url}: the stream broke {ATTEMPTS} times in a row")
+            await trio.sleep(attempts.delay())
             try:
-                again = await self._get(decoder.last_event_id)
+                again = await self._get(where)
             except ConnectionLost as error:
-                failures += 1
-                if failures == ATTEMPTS:
-                    raise ConnectionLost(f"{error.reason}; {failures} attempts") from None
+                attempts.failed()
+                if attempts.hopeless:
+                    raise ConnectionLost(f"{error.reason}; {ATTEMPTS} attempts") from None
                 continue
             try:
                 if again.status == 404 and self._session is not None:
@@ -303,19 +350,20 @@ class HttpChannel(Channel):
                     raise SessionEnded(_OVER, delivered=True)
                 if not _is_stream(again):
                     raise await self._error(again, "the stream cannot be resumed")
-                failures = 0
-                before = decoder
-                decoder = await self._read_events(again, call, before.last_event_id)
-                decoder.retry = before.retry if decoder.retry is None else decoder.retry
-                decoder.last_event_id = decoder.last_event_id or before.last_event_id
+                decoder, messages = await self._read_events(again, call, where)
+                attempts.ended(decoder, messages=messages)
+                where = decoder.last_event_id or where
             finally:
                 again.close()
 
     async def _read_events(
         self, exchange: Exchange, call: _Call | None, after: str | None
-    ) -> SseDecoder:
-        """Read one connection to its end. An event that was had before (`after`) is passed over."""
+    ) -> tuple[SseDecoder, int]:
+        """Read one connection to its end; gives how many messages came. An event that was had before
+        (`after`) is passed over.
+        """
         decoder = SseDecoder(self._server.max_message)
+        messages = 0
         # A stream that is done may be slow to end.
         with trio.CancelScope() as patience:
             while True:
@@ -333,12 +381,13 @@ class HttpChannel(Channel):
                         and event.type == MESSAGE
                         and (event.id is None or event.id != after)
                     ):
+                        messages += 1
                         self._deliver(event.data, call)
                 if call is None:
                     self._heard()
                 elif call.answered:
                     patience.deadline = trio.current_time() + LINGER
-        return decoder
+        return decoder, messages
 
     async def _get(self, last_event_id: str | None) -> Exchange:
         headers = [(b"Accept", EVENT_STREAM.encode()), *self._session_headers(), *self._own_headers]
@@ -368,38 +417,41 @@ class HttpChannel(Channel):
 
     async def _keep_listening(self) -> None:
         """Open the standalone stream, and open it anew whenever it ends."""
-        last_event_id: str | None = None
-        retry: int | None = None
-        failures = 0
+        attempts = _Attempts()
+        where: str | None = None
         while not self._session_over:
             began = trio.current_time()
             self._listening_scope = trio.CancelScope(deadline=began + self._server.quiet)
-            heard = False
+            had = False
             try:
                 with self._listening_scope:
-                    exchange = await self._get(last_event_id)
+                    exchange = await self._get(where)
                     self._stream_settled.set()
                     try:
                         if not self._offers_stream(exchange):
                             return
                         if _is_stream(exchange):
-                            decoder = await self._read_events(exchange, None, last_event_id)
-                            heard = decoder.last_event_id is not None
-                            last_event_id = decoder.last_event_id or last_event_id
-                            retry = retry if decoder.retry is None else decoder.retry
+                            decoder, messages = await self._read_events(exchange, None, where)
+                            where = decoder.last_event_id or where
+                            lived = trio.current_time() - began > LIVED
+                            attempts.ended(decoder, messages=messages, lived=lived)
+                            had = True
                     finally:
                         exchange.close()
             except ConnectionLost as error:
                 logger.debug("the standalone stream: %s", error.reason)
                 self._stream_settled.set()
-            lived = heard or trio.current_time() - began > LIVED
-            failures = 0 if lived else failures + 1
-            if failures == ATTEMPTS:
+            if self._listening_scope.cancelled_caught:
+                # Nothing was heard for so long that the connection may be dead without knowing it.
+                attempts = _Attempts()
+            elif not had:
+                attempts.failed()
+            if attempts.hopeless:
                 # The next message that gets through shows that it may be worth another try.
                 self._listens = False
-                logger.warning("the server's own stream was given up after %d attempts", failures)
+                logger.warning("the server's own stream was given up after %d attempts", ATTEMPTS)
                 return
-            await trio.sleep(_delay(retry, failures))
+            await trio.sleep(attempts.delay())
 
     def _heard(self) -> None:
         self._listening_scope.deadline = trio.current_time() + self._server.quiet
@@ -583,17 +635,6 @@ def _answers(message: object, id: RequestId) -> bool:
 
 def _is_stream(exchange: Exchange) -> bool:
     return exchange.status == 200 and media_type(exchange.header(b"content-type")) == EVENT_STREAM
-
-
-def _delay(retry: int | None, failures: int) -> float:
-    """Seconds to wait before a stream is opened anew: what the server asks for, and longer the more
-    attempts were in vain; not the same for everybody who lost a connection at the same time.
-    """
-    asked = 0.0 if retry is None else retry / 1000
-    if retry is not None and not failures:
-        return asked
-    longest = min(FIRST_DELAY * 2.0**failures, LONGEST_DELAY)
-    return max(asked, longest * random.uniform(0.5, 1.0))  # noqa: S311 - nobody gains by guessing it
 
 
 _NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")

@@ -67,7 +67,8 @@ class CallToolResult(Result, frozen=True):
 
     `is_error` marks a failure that the model should see. `validated` says whether
     `structured_content` was checked against the tool's output schema: None when there was nothing
-    to check, False when the check needs the extra `mcpcore[schema]`.
+    to check, False when it could not be checked whole: without the extra `mcpcore[schema]`, or with a
+    schema that cannot be used or has patterns, which are not run.
     """
 
     content: list[ContentBlock]

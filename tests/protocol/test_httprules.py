@@ -38,7 +38,7 @@ POST = {
         ("application/jsonp", False, False),
     ],
 )
-def test_http_08_accept_is_negotiated(accept: str | None, json: bool, events: bool) -> None:  # noqa: FBT001
+def test_http_08_accept_is_negotiated(accept: str | None, json: bool, events: bool) -> None:
     """F-088: wildcards, parameters and weights; no header admits everything."""
     assert accepts(accept, "application/json") is json
     assert accepts(accept, "text/event-stream") is events
@@ -66,7 +66,7 @@ def test_headers_of_one_name_are_joined() -> None:
 @pytest.mark.parametrize(
     ("value", "good"), [("", False), ("abc-1!~", True), ("a b", False), ("a,b", True), ("é", False)]
 )
-def test_http_52_a_session_id_is_visible_ascii(value: str, good: bool) -> None:  # noqa: FBT001
+def test_http_52_a_session_id_is_visible_ascii(value: str, good: bool) -> None:
     assert is_visible_ascii(value) is good
 
 
@@ -117,7 +117,7 @@ def test_http_02_where_requests_may_come_from(
     access: Access,
     host: str,
     origin: str | None,
-    allowed: bool,  # noqa: FBT001
+    allowed: bool,
 ) -> None:
     headers = {"host": host} | ({} if origin is None else {"origin": origin})
     refusal = httprules.judge_access(headers, access)
@@ -178,7 +178,7 @@ def test_a_server_without_sessions_takes_posts_only() -> None:
 
 def test_what_the_head_says() -> None:
     headers = {"mcp-session-id": "s", "mcp-protocol-version": "v", "last-event-id": "1-2"}
-    assert httprules.judge_head("GET", headers) == Head("GET", True, True, "s", "v", "1-2")  # noqa: FBT003
+    assert httprules.judge_head("GET", headers) == Head("GET", True, True, "s", "v", "1-2")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_no_header_means_the_newest_where_the_old_revision_is_not_spoken() -> No
 
 
 @pytest.mark.parametrize(("revision", "refused"), [("2025-03-26", False), ("2025-06-18", True)])
-def test_batch_10_batches_in_one_revision(revision: str, refused: bool) -> None:  # noqa: FBT001
+def test_batch_10_batches_in_one_revision(revision: str, refused: bool) -> None:
     decoded = httprules.judge_body(b"[" + REQUEST + b"]")
     assert not isinstance(decoded, Refusal)
     refusal = httprules.judge_batch(decoded, REVISIONS[revision])

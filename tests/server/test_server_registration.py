@@ -44,7 +44,7 @@ def test_parameters_that_cannot_be_given_by_name_are_refused():
 
 
 def test_a_plain_function_cannot_ask():
-    with pytest.raises(TypeError, match="a tool that asks must be async"):
+    with pytest.raises(TypeError, match="a function that asks must be async"):
 
         @Server("x", "1").tool(asks="replay")
         def f(ctx: Context) -> None: ...

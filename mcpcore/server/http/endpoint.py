@@ -155,7 +155,8 @@ class Endpoint:
             logger.exception("serving %s %s failed", request.method, request.path)
             return _plain(500, "Internal error")
         if isinstance(answer, Refusal):
-            logger.info("%s %s was refused: %s", request.method, request.path, answer.detail)
+            why = f"{answer.rule}: {answer.detail}" if answer.rule else answer.detail
+            logger.info("%s %s was refused: %s", request.method, request.path, why)
             return Answer(answer.status, _JSON_HEADERS + answer.headers, answer.body)
         return answer
 
@@ -177,7 +178,7 @@ class Endpoint:
                 challenge = ("WWW-Authenticate", "Bearer")
                 return Refusal(401, "Unauthorized: a valid token is needed", "SEC-01", (challenge,))
         if self._stopping.is_set():
-            return Refusal(503, "Service Unavailable: the server stops", "HTTP-56")
+            return Refusal(503, "Service Unavailable: the server stops", "")
         if head.verb == "POST":
             return await self._post(request, head, principal)
         return await self._get_or_delete(head, principal)
@@ -232,7 +233,7 @@ class Endpoint:
         if self._sessions.full:
             retry = ("Retry-After", "60")
             detail = "Service Unavailable: too many sessions are open"
-            return Refusal(503, detail, "HTTP-56", (retry,))
+            return Refusal(503, detail, "", (retry,))
         session = await self._sessions.open(principal)
         kept = False
         try:

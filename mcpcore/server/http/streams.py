@@ -340,7 +340,7 @@ class SessionChannel(Channel):
     async def resume(self, event_id: str) -> EventSource | None:
         """Read on after an event; None for one that this session never sent."""
         match = _EVENT_ID.fullmatch(event_id)
-        if match is None or self._store is None or not self.stores:
+        if match is None or self._store is None:
             return None
         number, last = int(match[1]), int(match[2])
         stream = self.standalone if number == STANDALONE else self._streams.get(number)

@@ -98,7 +98,7 @@ class HttpClient:
             if target is None or hops == MAX_REDIRECTS:
                 return exchange
             exchange.close()
-            url = target
+            url, sent = target, None
             hops += 1
 
     async def _request(

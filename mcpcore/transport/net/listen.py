@@ -32,7 +32,7 @@ class ListenLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one client may do. Times are in seconds, sizes in bytes.
 
     `head` is for the head of a request, from its first byte; `body` for the whole body; `idle` for the
-    next request on a connection that was used; `write` for a piece of an answer, as long as the client
+    next request, or the first; `write` for a piece of an answer, as long as the client
     does not read. `head_size` is that of the head. `connections` is how many there may be at once; more
     wait to be accepted.
     """
