@@ -128,14 +128,15 @@ class Runtime:
         self._limits = limits
         self._lost: McpError | None = None
         self._nursery: trio.Nursery | None = None
-        self._pump_scope = trio.CancelScope()
-        self._background = trio.CancelScope(shield=True)
+        # Only where the channel has to be read: the scopes of the reading task, and of the channel's own.
+        self._pump_scope: trio.CancelScope | None = None
+        self._background: trio.CancelScope | None = None
         self._closing = False
         self._input_ended = trio.Event()
         self.closed = trio.Event()
         self._waiting = WaitingCalls(timeouts, self._abandon)
         # Requests of the peer.
-        self._workers: Workers
+        self._workers: Workers | None = None
         self._cancelled: set[RequestId] = set()
         # Nothing is to be told of a request that is over unless the channel has a way for each.
         self._routed = type(channel).request_over is not Channel.request_over
@@ -156,8 +157,10 @@ class Runtime:
         if self.channel.hand_over(self.take, self._input_over):
             await self._run_handlers(task_status)
             return
+        self._pump_scope = trio.CancelScope()
+        self._background = trio.CancelScope(shield=True)
         async with trio.open_nursery() as background:
-            background.start_soon(self._in_background)
+            background.start_soon(self._in_background, self._background)
             await self._run_handlers(task_status, self._pump)
             background.cancel_scope.cancel()
 
@@ -166,9 +169,6 @@ class Runtime:
     ) -> None:
         """Own the tasks that serve requests, and see to the end."""
         async with trio.open_nursery() as self._nursery:
-            self._workers = Workers(
-                self._nursery, concurrent=self._limits.concurrent, queued=self._limits.queued
-            )
             for task in tasks:
                 self._nursery.start_soon(task)
             try:
@@ -184,8 +184,8 @@ class Runtime:
         self._end(reason)
         self._input_ended.set()
 
-    async def _in_background(self) -> None:
-        with self._background:
+    async def _in_background(self, scope: trio.CancelScope) -> None:
+        with scope:
             await self.channel.run()
 
     async def _shut_down(self) -> None:
@@ -200,13 +200,15 @@ class Runtime:
                 await self.channel.aclose()
             except Exception:
                 logger.exception("closing the channel failed")
-        self._background.cancel()
+        if self._background is not None:
+            self._background.cancel()
         self.closed.set()
 
     async def close(self) -> None:
         """End the connection; return when the channel is closed. Bounded, idempotent, legal anywhere."""
         self._closing = True
-        self._pump_scope.cancel()
+        if self._pump_scope is not None:
+            self._pump_scope.cancel()
         self._input_ended.set()
         interrupt: KeyboardInterrupt | None = None
         while not self.closed.is_set():
@@ -224,6 +226,7 @@ class Runtime:
         """The reading task. A task of its own, so that waking it wakes nothing around it."""
         take = self.take
         try:
+            assert self._pump_scope is not None
             with self._pump_scope:
                 while True:
                     frames = await self.channel.receive()
@@ -263,8 +266,9 @@ class Runtime:
         """The input ended: let accepted requests finish, and their answers leave."""
         if self._closing or self.connection.role == "client":
             return
-        with trio.move_on_after(self.timeouts.drain):
-            await self._workers.wait_until_done()
+        if self._workers is not None:
+            with trio.move_on_after(self.timeouts.drain):
+                await self._workers.wait_until_done()
 
     def _end(self, reason: McpError) -> None:
         """Note why the connection ended, and tell everybody who waits."""
@@ -325,7 +329,7 @@ class Runtime:
 
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
-        if self._workers.cancel(cancel.id):
+        if self._workers is not None and self._workers.cancel(cancel.id):
             self._cancelled.add(cancel.id)
         else:
             # It had not begun, so nobody will try to answer it.
@@ -341,7 +345,14 @@ class Runtime:
             return
         if not isinstance(work, Later):
             self._answer(Response(request.id, work))
-        elif not self._workers.submit(request.id, partial(self._serve, request, work)):
+            return
+        workers = self._workers
+        if workers is None:
+            assert self._nursery is not None
+            workers = self._workers = Workers(
+                self._nursery, concurrent=self._limits.concurrent, queued=self._limits.queued
+            )
+        if not workers.submit(request.id, partial(self._serve, request, work)):
             busy = ErrorObject(BUSY, f"Busy: {self._limits.queued} requests are waiting")
             self._answer(ErrorResponse(request.id, busy))
 
@@ -361,6 +372,7 @@ class Runtime:
             answer = self._error(request, error)
         finally:
             self._cancelled.discard(request.id)
+        assert self._workers is not None
         self._answer(answer, linger=self._workers.more_to_come)
 
     def _error(self, request: Request, error: BaseException) -> ErrorResponse:

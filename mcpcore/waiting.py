@@ -71,7 +71,7 @@ class WaitingCalls:
         self._abandon = abandon
         self._clock = trio.lowlevel.current_clock()
         self.by_id: dict[RequestId, Call] = {}
-        self._watch_scope = trio.CancelScope()
+        self._watch_scope: trio.CancelScope | None = None
         self._watch_at = NEVER
         self.watched = False
         """Whether `watch` was started: most servers never ask anything."""
@@ -163,6 +163,7 @@ class WaitingCalls:
     async def watch(self) -> None:
         """The task that watches the deadlines."""
         while True:
+            self._watch_scope = trio.CancelScope(deadline=self._watch_at)
             with self._watch_scope:
                 await trio.sleep_forever()
             now = self._clock.current_time()
@@ -171,11 +172,11 @@ class WaitingCalls:
                     self._abandon(id, call, "no answer in time")
                     self.finish(id, error=_timeout(call, now))
             self._watch_at = self._next_deadline()
-            self._watch_scope = trio.CancelScope(deadline=self._watch_at)
 
     def _watch_again(self, deadline: float) -> None:
         self._watch_at = deadline
-        self._watch_scope.deadline = deadline
+        if self._watch_scope is not None:
+            self._watch_scope.deadline = deadline
 
     def _next_deadline(self) -> float:
         if self._questions:

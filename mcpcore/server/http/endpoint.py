@@ -255,7 +255,7 @@ class Endpoint:
         """Serve a POST by a session that lasts as long as its answer."""
         if httprules.requests_in(message) is None:
             return Answer(202)
-        channel = SessionChannel("", None, self._pulse)
+        channel = SessionChannel("", self._pulse)
         session = self._server.make_session(channel, self._state, principal)
         if not httprules.opens_session(message):
             revision = httprules.judge_version(head.version, None, self._spoken)

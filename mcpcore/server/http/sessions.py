@@ -84,13 +84,14 @@ class Sessions:
     async def open(self, principal: Any) -> HttpSession:
         """A new session, which is not found by its id until `keep` is called."""
         id = secrets.token_urlsafe(32)
-        channel = SessionChannel(id, self._store, self._pulse, max_queued=self._limits.queued)
+        channel = SessionChannel(id, self._pulse, max_queued=self._limits.queued)
         session = HttpSession(id, principal, channel, self._make(channel, principal))
         await self._nursery.start(self._serve, session.session)
         return session
 
     def keep(self, session: HttpSession) -> None:
-        """The handshake succeeded."""
+        """The handshake succeeded. From now on there is something to come back for."""
+        session.channel.event_store = self._store
         self._by_id[session.id] = session
 
     def find(self, id: str, principal: Any) -> HttpSession | None:

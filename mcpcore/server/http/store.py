@@ -60,14 +60,14 @@ class MemoryEventStore(EventStore):
         self._max_bytes = max_bytes
         self._max_age = max_age
         self._entries: deque[_Entry] = deque()
-        self._streams: dict[str, dict[int, deque[_Entry]]] = {}
+        self._streams: dict[str, dict[int, list[_Entry]]] = {}
         self._bytes = 0
 
     def append(self, session: str, stream: int, number: int, data: bytes) -> None:
         now = trio.current_time()
         entry = _Entry(session, stream, number, data, now)
         self._entries.append(entry)
-        self._streams.setdefault(session, {}).setdefault(stream, deque()).append(entry)
+        self._streams.setdefault(session, {}).setdefault(stream, []).append(entry)
         self._bytes += len(data)
         self._evict(now)
 
@@ -99,7 +99,7 @@ class MemoryEventStore(EventStore):
                 continue
             queue = streams[entry.stream]
             if queue and queue[0] is entry:
-                queue.popleft()
+                del queue[0]
                 if not queue:
                     del streams[entry.stream]
                     if not streams:

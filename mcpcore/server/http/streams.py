@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import trio
@@ -96,9 +95,9 @@ class Stream:
         self._pulse = pulse
         self._stored = False
         self.number = number
-        self.open = set(open)
+        self.open = list(open)
         self.last = 0
-        self.pending: deque[tuple[int, bytes]] = deque()
+        self.pending: list[tuple[int, bytes]] = []
         self.reader: StreamReader | None = None
         self.ended = False
         self.abandoned = False
@@ -165,9 +164,10 @@ class Stream:
 
     def take(self) -> list[tuple[int, bytes]]:
         """What waits to be written, which then waits no more."""
-        taken = list(self.pending)
-        self.pending.clear()
-        self._channel.took(sum(len(data) for _, data in taken))
+        taken = self.pending
+        if taken:
+            self.pending = []
+            self._channel.took(sum(len(data) for _, data in taken))
         return taken
 
     def event_id(self, number: int) -> str | None:
@@ -257,13 +257,14 @@ class SessionChannel(Channel):
     def __init__(
         self,
         name: str,
-        store: EventStore | None,
         pulse: Pulse,
         *,
+        store: EventStore | None = None,
         max_queued: int = MAX_QUEUED,
     ) -> None:
         self._name = name
-        self._store = store
+        self.event_store = store
+        """Where events are remembered; None where they are not."""
         self._pulse = pulse
         self._max_queued = max_queued
         self._queued = 0
@@ -305,7 +306,7 @@ class SessionChannel(Channel):
 
     @property
     def stores(self) -> bool:
-        return self._store is not None
+        return self.event_store is not None
 
     @property
     def open_requests(self) -> frozenset[RequestId]:
@@ -340,19 +341,19 @@ class SessionChannel(Channel):
     async def resume(self, event_id: str) -> EventSource | None:
         """Read on after an event; None for one that this session never sent."""
         match = _EVENT_ID.fullmatch(event_id)
-        if match is None or self._store is None:
+        if match is None or self.event_store is None:
             return None
         number, last = int(match[1]), int(match[2])
         stream = self.standalone if number == STANDALONE else self._streams.get(number)
         if number > self._last_stream or (stream is not None and last > stream.last):
             return None
         if stream is None:
-            missed = await self._store.after(self._name, number, last)
+            missed = await self.event_store.after(self._name, number, last)
             return ReplayReader(b"".join(_event(number, *event) for event in missed))
         # While the store is asked, the stream keeps what comes.
         stream.abandoned = False
         try:
-            missed = await self._store.after(self._name, number, last)
+            missed = await self.event_store.after(self._name, number, last)
         except BaseException:
             stream.abandon()
             raise
@@ -363,8 +364,8 @@ class SessionChannel(Channel):
         return StreamReader(stream, first or COMMENT)
 
     def store(self, stream: int, number: int, data: bytes) -> None:
-        if self._store is not None:
-            self._store.append(self._name, stream, number, data)
+        if self.event_store is not None:
+            self.event_store.append(self._name, stream, number, data)
 
     def took(self, size: int) -> None:
         self._queued -= size
@@ -400,7 +401,7 @@ class SessionChannel(Channel):
     def request_over(self, id: RequestId) -> None:
         stream = self._by_request.pop(id, None)
         if stream is not None:
-            stream.open.discard(id)
+            stream.open.remove(id)
             if not stream.open:
                 # A finished stream lives on in the store only.
                 self._streams.pop(stream.number, None)
@@ -442,8 +443,8 @@ class SessionChannel(Channel):
             stream.end()
         self._streams.clear()
         self._by_request.clear()
-        if self._store is not None:
-            self._store.forget(self._name)
+        if self.event_store is not None:
+            self.event_store.forget(self._name)
         await trio.lowlevel.cancel_shielded_checkpoint()
 
 

@@ -84,8 +84,12 @@ async def _open(url: Url, proxy: Url | None, network: Network) -> trio.abc.Strea
         except OSError as error:
             raise ConnectionLost(f"{network.unix_socket}: {_why(error)}") from None
     else:
-        first = proxy or url
-        stream = await _open_tcp(first)
+        try:
+            stream = await _open_tcp(proxy or url)
+        except ConnectionLost as error:
+            if proxy is not None:
+                raise ConnectionLost(f"the proxy {error.reason}") from None
+            raise
         if proxy is not None and proxy.scheme == "https":
             stream = await _secure(stream, proxy, network)
     if proxy is not None and url.scheme == "https":
@@ -158,6 +162,10 @@ async def _ask_for_tunnel(stream: trio.abc.Stream, url: Url, proxy: Url) -> int:
     http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_PROXY_ANSWER)
     request = h11.Request(method="CONNECT", target=target, headers=headers)
     await stream.send_all((http.send(request) or b"") + (http.send(h11.EndOfMessage()) or b""))
-    while (event := http.next_event()) is h11.NEED_DATA:
-        http.receive_data(bytes(await stream.receive_some(4096)))
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            http.receive_data(bytes(await stream.receive_some(4096)))
+        elif not isinstance(event, h11.InformationalResponse):
+            break
     return event.status_code if isinstance(event, h11.Response) else 0

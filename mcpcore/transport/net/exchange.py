@@ -12,6 +12,7 @@ import select
 from collections.abc import Callable, Sequence
 
 import h11
+import msgspec
 import trio
 
 from mcpcore.errors import ConnectionLost
@@ -145,6 +146,7 @@ class HttpClient:
                 if fresh or not (repeatable or method != b"POST"):
                     raise ConnectionLost(f"{url}: the connection ended before the answer") from None
                 fresh = True
+                sent = None
 
     def _pool(self, url: Url) -> Pool[_Connection]:
         pool = self._pools.get(url.origin)
@@ -177,7 +179,11 @@ class HttpClient:
     async def _place(self, url: Url, *, urgent: bool) -> None:
         """Take a place for a new connection."""
         pool = self._pool(url)
-        while not pool.take(urgent=urgent):
+        while True:
+            if self._closed:
+                raise ConnectionLost("this side closed the connection")
+            if pool.take(urgent=urgent):
+                return
             await pool.wait()
 
     async def _connect(self, url: Url, proxy: Url | None) -> _Connection:
@@ -230,7 +236,9 @@ class HttpClient:
     def _done(self, connection: _Connection) -> None:
         """An exchange is over: keep the connection if both sides can."""
         http = connection.http
-        if self._closed or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+        # Bytes beyond the answer would be taken for the answer to the next request.
+        clean = http.our_state is h11.DONE and http.their_state is h11.DONE
+        if self._closed or not clean or http.trailing_data[0]:
             self._drop(connection)
         elif connection in self._busy:
             http.start_next_cycle()
@@ -269,16 +277,18 @@ async def _ask(
         await wire.send(data)
     if sent is not None:
         sent()
-    begun = False
+    seen = b""
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:
             received = b""
             with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 received = await wire.receive()
-            if not received and not begun:
+            if not received and not seen:
                 return None
-            begun = True
+            if not received and seen.startswith(b"HTTP/"):
+                raise h11.RemoteProtocolError("the connection ended within the head")
+            seen = (seen + received)[:5] if len(seen) < 5 else seen
             http.receive_data(received)
         elif isinstance(event, h11.Response):
             return event
@@ -317,11 +327,18 @@ class Exchange:
             target = resolve(url, location)
         except ValueError:
             return None
-        return target if target.origin == url.origin else None
+        if target.origin != url.origin:
+            return None
+        return msgspec.structs.replace(target, authorization=url.authorization)
 
     async def chunk(self) -> bytes:
         """The next bytes of the body; none at its end. Raises `ConnectionLost` if it breaks off."""
+        if self._over:
+            # By now the connection may serve another request.
+            raise ConnectionLost(f"{self.url}: this side closed the answer")
         http = self._connection.http
+        if http.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED):
+            return b""
         try:
             while True:
                 event = http.next_event()

@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from mcpcore.protocol.headers import joined
-from mcpcore.transport.http import Answer, Handle, HttpRequest, RequestLost
+from mcpcore.transport.http import Answer, EventSource, Handle, HttpRequest, RequestLost
 from mcpcore.transport.net.wire import Wire
 
 logger = logging.getLogger("mcpcore.transport")
@@ -78,7 +78,10 @@ class HttpListener:
                         task_status.started()
             finally:
                 for listener in self._listeners:
-                    await trio.aclose_forcefully(listener)
+                    # Shielded: if all of this is cancelled, the first would keep the others from closing.
+                    with trio.CancelScope(shield=True) as at_once:
+                        at_once.cancel()
+                        await listener.aclose()
             await self._wait_for_connections()
             watch.cancel()
 
@@ -124,6 +127,9 @@ class HttpListener:
     async def _serve(self, stream: trio.abc.Stream, token: object) -> None:
         connection = _Connection(stream, self._handle, self._limits, self)
         self._connections.add(connection)
+        if self._stopping:
+            # It was accepted just before the stop, which did not know of it.
+            connection.stop()
         try:
             await connection.serve()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -169,6 +175,8 @@ class _Connection:
         self._scope = trio.CancelScope()
         self._waiting_for: str | None = None
         self._deadline = math.inf
+        # The answer to HEAD is the head of what GET would get.
+        self._bare = False
 
     def stop(self) -> None:
         """Close it, unless a request is being served."""
@@ -189,7 +197,9 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             refusal = error.error_status_hint, str(error)
         except RequestLost as error:
-            refusal = 408, str(error)
+            cause = error.__cause__
+            broken = isinstance(cause, h11.RemoteProtocolError)
+            refusal = 400 if broken else 408, str(error)
         if self._scope.cancelled_caught and self._waiting_for is not None:
             refusal = 408, f"{self._waiting_for} took too long"
         with trio.move_on_after(self._limits.write):
@@ -200,9 +210,18 @@ class _Connection:
     async def _serve(self) -> None:
         http = self._http
         while (request := await self._next_request()) is not None:
+            self._bare = request.method == b"HEAD"
             hesitates = http.they_are_waiting_for_100_continue
-            answer = await self._handle(self._describe(request))
-            await self._answer(request, answer)
+            described = self._describe(request)
+            # A stream may be read for days: nothing of its request is kept meanwhile.
+            del request
+            answer = await self._handle(described)
+            del described
+            if answer.events is None:
+                await self._answer(answer)
+            else:
+                await self._write_events(self._head(answer), answer.events)
+            del answer
             if http.their_state is h11.SEND_BODY and not hesitates:
                 # A small body that nobody wanted to see is no reason to close.
                 await self._read_body(SKIPPED)
@@ -218,6 +237,9 @@ class _Connection:
             # Between requests the connection may be idle, and closed at any time.
             self._until(self._limits.idle)
             self._http.receive_data(await self._wire.receive())
+            if self._scope.cancel_called:
+                # It came at the moment of the end. Nothing of it may begin: it could not be finished.
+                return None
             event = self._http.next_event()
         self._waiting_for = "the head of the request"
         if event is h11.NEED_DATA:
@@ -235,9 +257,11 @@ class _Connection:
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]
             if self._http.they_are_waiting_for_100_continue:
+                deadline = self._deadline
                 await self._send(
                     self._http.send(h11.InformationalResponse(status_code=100, headers=[]))
                 )
+                self._deadline = deadline
             self._http.receive_data(await self._wire.receive())
 
     def _describe(self, request: h11.Request) -> HttpRequest:
@@ -249,6 +273,16 @@ class _Connection:
         )
 
     async def _read_body(self, limit: int) -> bytes | None:
+        try:
+            return await self._read_all(limit)
+        except h11.RemoteProtocolError as error:
+            raise RequestLost(str(error)) from error
+        except trio.BrokenResourceError as error:
+            raise RequestLost("the connection broke in the middle of a body") from error
+        finally:
+            self._deadline = math.inf
+
+    async def _read_all(self, limit: int) -> bytes | None:
         if self._http.their_state is not h11.SEND_BODY:
             return b""
         self._waiting_for = "the body of the request"
@@ -268,36 +302,40 @@ class _Connection:
             if size > limit:
                 return None
             pieces.append(event.data)
-        self._deadline = math.inf
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _answer(self, request: h11.Request, answer: Answer) -> None:
-        self._waiting_for = "reading the answer"
+    def _head(self, answer: Answer) -> bytes | None:
         headers = [
             (name.encode("ascii"), value.encode("latin-1")) for name, value in answer.headers
         ]
         headers.append((b"Date", self._owner.date()))
         if self._owner.stopping:
             headers.append((b"Connection", b"close"))
-        events = answer.events
-        if events is None:
-            if answer.status >= 200 and answer.status != 204:
-                headers.append((b"Content-Length", b"%d" % len(answer.body)))
-            await self._send(
-                self._http.send(_response(answer.status, headers)),
-                self._http.send(h11.Data(data=answer.body)) if answer.body else b"",
-                self._http.send(h11.EndOfMessage()),
-            )
-            return
+        if answer.events is None and answer.status >= 200 and answer.status != 204:
+            headers.append((b"Content-Length", b"%d" % len(answer.body)))
+        return self._http.send(_response(answer.status, headers))
+
+    async def _answer(self, answer: Answer) -> None:
+        self._waiting_for = "reading the answer"
+        await self._send(
+            self._head(answer),
+            self._http.send(h11.Data(data=answer.body)) if answer.body and not self._bare else b"",
+            self._http.send(h11.EndOfMessage()),
+        )
+
+    async def _write_events(self, head: bytes | None, events: EventSource) -> None:
+        self._waiting_for = "reading the answer"
         try:
-            head = self._http.send(_response(answer.status, headers))
+            if self._bare:
+                await self._send(head, self._http.send(h11.EndOfMessage()))
+                return
             while True:
                 data = events.take()
                 body = self._http.send(h11.Data(data=data)) if data else b""
                 if events.ended:
                     break
                 await self._send(head, body)
-                head = b""
+                head = body = b""
                 await events.wait()
             await self._send(head, body, self._http.send(h11.EndOfMessage()))
         finally:
@@ -321,7 +359,7 @@ class _Connection:
         ]
         await self._send(
             self._http.send(_response(status, headers)),
-            self._http.send(h11.Data(data=body)),
+            self._http.send(h11.Data(data=body)) if not self._bare else b"",
             self._http.send(h11.EndOfMessage()),
         )
 

@@ -68,9 +68,9 @@ class Pool(Generic[C]):
         self._waiting.unpark()
 
     def clear(self) -> list[C]:
-        """Give out all idle connections, to be closed."""
+        """Give out all idle connections, to be closed. All that wait are told, for nothing more will come."""
         connections = [connection for connection, _ in self._idle]
         self._idle.clear()
-        for _ in connections:
-            self.free()
+        self._free += len(connections)
+        self._waiting.unpark_all()
         return connections

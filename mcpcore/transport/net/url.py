@@ -10,7 +10,8 @@ import msgspec
 
 PORTS = {"http": 80, "https": 443}
 
-_UNSAFE = re.compile(r"[\x00-\x20\x7f-\uffff]")
+_UNSAFE = re.compile(r"[^!-~]")
+_HOST = re.compile(r"[!-~]+")
 
 
 class Url(msgspec.Struct, frozen=True):
@@ -44,9 +45,15 @@ def parse(text: str) -> Url:
     """Read a URL. Raises ValueError, with a message that does not repeat its secrets."""
     try:
         parts = urlsplit(text.strip())
-        port, host = parts.port, parts.hostname
-    except ValueError as error:
-        raise ValueError(f"this is no URL: {error}") from None
+        host = parts.hostname
+    except ValueError:
+        # What urllib says of it may hold a password.
+        raise ValueError("this is no URL: it has no host that can be told") from None
+    try:
+        port = parts.port
+    except ValueError:
+        # So may this: a slash in a password makes its beginning look like a port.
+        raise ValueError("this is no URL: its port is no number from 0 to 65535") from None
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
         raise ValueError(f"a URL begins with http:// or https://, not {scheme or 'this'!r}")
@@ -56,6 +63,8 @@ def parse(text: str) -> Url:
         host = host if ":" in host else host.encode("idna").decode("ascii")
     except UnicodeError as error:
         raise ValueError(f"the host {host!r} is no name: {error}") from None
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"the host {host!r} is no name: it has characters that no name has")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     authorization = None
     if parts.username is not None:
