@@ -59,8 +59,9 @@ POLITE = 0.1
 """Seconds: a server that asks to be asked again faster than that is asked ever slower, unless it has
 something to say."""
 
-ATTEMPTS = 8
-"""Attempts in a row, all in vain, after which a stream is given up. They take about a minute."""
+ATTEMPTS = 5
+"""Attempts in a row, all in vain, after which a stream is given up. They take about ten seconds: enough
+for a server that is started again, little enough for whoever waits."""
 
 OPENING = 2.0
 """Seconds that requests wait at most for the server's own stream to open."""

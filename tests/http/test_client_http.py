@@ -613,7 +613,10 @@ async def test_an_answer_beyond_the_limit_fails_its_call() -> None:
             return Answer(200, EVENTS, events=Feed(event(answer(seen.message, x="y" * 10_000))))
         return None
 
-    async with scripted_web(script) as (_, url), connect(HttpServer(url=url, max_message=5000)) as client:
+    async with (
+        scripted_web(script) as (_, url),
+        connect(HttpServer(url=url, max_message=5000)) as client,
+    ):
         with pytest.raises(ConnectionLost, match="more than 5000 bytes"):
             await client.call_tool("f")
         with pytest.raises(RemoteProtocolError, match="more than 5000 bytes"):

@@ -75,7 +75,9 @@ class EndpointOptions(TypedDict, total=False):
     stateless: bool
     """Keep no sessions: each request stands alone, and nothing can be asked of a client."""
     answers: Literal["json", "events"]
-    """How to answer a request about which nothing is said before its answer. Default: `json`."""
+    """How to answer a request about which nothing is said before its answer. Default: `json`. With
+    `events` a client whose connection breaks can come back for any answer; with `json` only for those
+    of which something was said, or that took longer than `keep_alive`."""
     sessions: SessionLimits
     store: EventStore | None
     """Remembers events for clients that come back. Default: in memory; None: nothing is remembered."""

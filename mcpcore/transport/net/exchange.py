@@ -69,6 +69,7 @@ class HttpClient:
     def __init__(self, network: Network | None = None) -> None:
         self._network = network or Network()
         self._pools: dict[str, Pool[_Connection]] = {}
+        self._proxies: dict[str, Url | None] = {}
         self._busy: set[_Connection] = set()
         self._closed = False
 
@@ -113,10 +114,7 @@ class HttpClient:
         urgent: bool,
         sent: Callable[[], object] | None,
     ) -> Exchange:
-        try:
-            proxy = proxy_for(url, self._network)
-        except ValueError as error:
-            raise ConnectionLost(str(error)) from None
+        proxy = self._proxy_for(url)
         absolute = proxy is not None and url.scheme == "http"
         target = f"{url.origin}{url.target}" if absolute else url.target
         head = [
@@ -147,6 +145,15 @@ class HttpClient:
                     raise ConnectionLost(f"{url}: the connection ended before the answer") from None
                 fresh = True
                 sent = None
+
+    def _proxy_for(self, url: Url) -> Url | None:
+        """The proxy on the way to an origin; the environment is asked once."""
+        if url.origin not in self._proxies:
+            try:
+                self._proxies[url.origin] = proxy_for(url, self._network)
+            except ValueError as error:
+                raise ConnectionLost(str(error)) from None
+        return self._proxies[url.origin]
 
     def _pool(self, url: Url) -> Pool[_Connection]:
         pool = self._pools.get(url.origin)
