@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from mcpcore.client import connect as connect
     from mcpcore.errors import CapabilityMissing as CapabilityMissing
     from mcpcore.errors import ConnectionLost as ConnectionLost
+    from mcpcore.errors import HttpError as HttpError
     from mcpcore.errors import LocalProtocolError as LocalProtocolError
     from mcpcore.errors import McpError as McpError
     from mcpcore.errors import RemoteProtocolError as RemoteProtocolError
     from mcpcore.errors import RequestFailed as RequestFailed
     from mcpcore.errors import RequestTimeout as RequestTimeout
     from mcpcore.errors import ResourceNotFound as ResourceNotFound
+    from mcpcore.errors import SessionEnded as SessionEnded
     from mcpcore.errors import ToolError as ToolError
     from mcpcore.errors import VersionMismatch as VersionMismatch
     from mcpcore.runtime import Limits as Limits
@@ -32,10 +34,19 @@ if TYPE_CHECKING:
     from mcpcore.server import Server as Server
     from mcpcore.server import serve_stdio as serve_stdio
     from mcpcore.server import serve_stream as serve_stream
+    from mcpcore.server.http.app import http_app as http_app
+    from mcpcore.server.http.app import http_routes as http_routes
+    from mcpcore.server.http.listener import serve_http as serve_http
+    from mcpcore.server.http.principals import bearer_tokens as bearer_tokens
+    from mcpcore.server.http.sessions import SessionLimits as SessionLimits
+    from mcpcore.server.http.store import EventStore as EventStore
+    from mcpcore.server.http.store import MemoryEventStore as MemoryEventStore
     from mcpcore.transport import Channel as Channel
     from mcpcore.transport import StdioServer as StdioServer
     from mcpcore.transport import memory_channels as memory_channels
     from mcpcore.transport import open_stream as open_stream
+    from mcpcore.transport.web import HttpServer as HttpServer
+    from mcpcore.transport.web import Network as Network
     from mcpcore.types import AudioContent as AudioContent
     from mcpcore.types import CallToolResult as CallToolResult
     from mcpcore.types import ContentBlock as ContentBlock
@@ -57,10 +68,17 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "client": "Client ClientOptions connect",
-    "errors": "CapabilityMissing ConnectionLost LocalProtocolError McpError RemoteProtocolError "
-    "RequestFailed RequestTimeout ResourceNotFound ToolError VersionMismatch",
+    "errors": "CapabilityMissing ConnectionLost HttpError LocalProtocolError McpError "
+    "RemoteProtocolError RequestFailed RequestTimeout ResourceNotFound SessionEnded ToolError "
+    "VersionMismatch",
     "runtime": "Limits",
     "server": "Context Server serve_stdio serve_stream",
+    "server.http.app": "http_app http_routes",
+    "server.http.listener": "serve_http",
+    "server.http.principals": "bearer_tokens",
+    "server.http.sessions": "SessionLimits",
+    "server.http.store": "EventStore MemoryEventStore",
+    "transport.web": "HttpServer Network",
     "transport": "Channel StdioServer memory_channels open_stream",
     "waiting": "Timeouts",
     "types": "AudioContent CallToolResult ContentBlock CreateMessageParams CreateMessageResult "
@@ -69,6 +87,9 @@ _WHERE = {
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}
 
+_EXTRAS = {"h11": "http", "starlette": "asgi", "sse_starlette": "asgi"}
+"""Which extra brings a module."""
+
 __all__ = sorted(_MODULES)  # noqa: PLE0605 - one table of names, not two
 
 
@@ -76,7 +97,15 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'mcpcore' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"mcpcore.{module}"), name)
+    try:
+        value = getattr(importlib.import_module(f"mcpcore.{module}"), name)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        raise ModuleNotFoundError(
+            f"{name} needs {error.name}: pip install 'mcpcore[{extra}]'", name=error.name
+        ) from None
     globals()[name] = value
     return value
 

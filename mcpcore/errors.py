@@ -101,14 +101,16 @@ class SessionEnded(ConnectionLost):
     """The server ended the session (or forgot it): it answers what belongs to it with 404.
 
     `delivered` says whether the server may have begun with the request: False means that it refused it.
+    `answer` is the HTTP answer that said so, if the request got one.
     """
 
-    def __init__(self, reason: str, *, delivered: bool) -> None:
+    def __init__(self, reason: str, *, delivered: bool, answer: HttpError | None = None) -> None:
         super().__init__(reason)
         self.delivered = delivered
+        self.answer = answer
 
     def again(self) -> SessionEnded:
-        return SessionEnded(self.reason, delivered=self.delivered)
+        return SessionEnded(self.reason, delivered=self.delivered, answer=self.answer)
 
     def unsent(self) -> SessionEnded:
         """The same, for a request that came too late to be sent."""

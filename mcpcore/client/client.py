@@ -189,7 +189,13 @@ class Client(Lists):
             if ended.delivered and method not in SAFE:
                 raise
             await self._replaced(runtime, ended, seconds)
-        return await self.runtime.request(method, params, seconds=seconds, on_progress=on_progress)
+        try:
+            return await self.runtime.request(
+                method, params, seconds=seconds, on_progress=on_progress
+            )
+        except SessionEnded as ended:
+            # The same in a new session is no matter of sessions: what the server really said is told.
+            raise (ended.answer or ended) from None
 
     async def _replaced(self, old: Runtime, ended: SessionEnded, seconds: float | None) -> None:
         """Wait until there is another session than `old`. Raises `ended` if there will be none."""

@@ -284,7 +284,7 @@ class Connection:
         elif isinstance(frame, Undelivered):
             return self._receive_undelivered(frame)
         else:
-            return self._receive_malformed(frame, None)
+            return self._receive_malformed(frame, None, stray=frame.rule or "JRPC-18")
         if isinstance(message, Request):
             agreement = self._agreement
             gate = agreement.inbound
@@ -390,7 +390,10 @@ class Connection:
             return Refused(error, seen, rule)
         return Refused(error, seen, rule, reply)
 
-    def _receive_malformed(self, bad: Malformed, batch: BatchAnswer | None) -> list[Event]:
+    def _receive_malformed(
+        self, bad: Malformed, batch: BatchAnswer | None, *, stray: str = "STDIO-04"
+    ) -> list[Event]:
+        """`stray` is the rule that a server breaks which says what is no message."""
         id = self._match(bad.id) if bad.answers or bad.either else None
         if id is not None:
             rule = "JRPC-08" if bad.either else bad.rule
@@ -401,8 +404,8 @@ class Connection:
         if self.role == "client" and bad.id is None:
             # A server that prints on its stdout does not read error answers about it either.
             if self.strict:
-                return [Refused(bad.error.message, bad.excerpt, "STDIO-04")]
-            return [Forgiven("STDIO-04", bad.excerpt)]
+                return [Refused(bad.error.message, bad.excerpt, stray)]
+            return [Forgiven(stray, bad.excerpt)]
         return [self._refuse(bad.id, bad.error.code, bad.error.message, rule, bad.excerpt, batch)]
 
     def _takes_batches(self) -> bool:

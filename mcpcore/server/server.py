@@ -329,8 +329,14 @@ class Server:
             run_stdio(self)
         elif transport == "http":
             # Optional extra: only those who serve HTTP need it.
-            from mcpcore.server.http.listener import run_http  # noqa: PLC0415
-
+            try:
+                from mcpcore.server.http.listener import run_http  # noqa: PLC0415
+            except ModuleNotFoundError as error:
+                if error.name != "h11":
+                    raise
+                raise ModuleNotFoundError(
+                    "serving over HTTP needs h11: pip install 'mcpcore[http]'", name="h11"
+                ) from None
             run_http(self, **options)
         else:
             raise TypeError('run() takes "stdio", or "http" and its options')

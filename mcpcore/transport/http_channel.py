@@ -296,9 +296,8 @@ class HttpChannel(Channel):
             elif media == EVENT_STREAM:
                 await self._read_stream(exchange, call)
             else:
-                raise await self._error(
-                    exchange, f"an answer of type {media or 'none'!r} is no MCP"
-                )
+                what = f"of type {media!r}" if media else "without a content"
+                raise await self._error(exchange, f"HTTP {exchange.status} {what} is no answer")
         finally:
             exchange.close()
 
@@ -522,10 +521,11 @@ class HttpChannel(Channel):
             if isinstance(message, ErrorResponse) and message.id == call.id:
                 self._deliver(body, call)
                 return
+        error = self._make_error(exchange, _meaning(exchange), body)
         if ended and self._session is not None:
             self._end_session()
-            raise SessionEnded(_OVER, delivered=False)
-        raise self._make_error(exchange, _meaning(exchange), body)
+            raise SessionEnded(f"{self._url}: {_OVER}", delivered=False, answer=error)
+        raise error
 
     async def _error(self, exchange: Exchange, problem: str) -> HttpError:
         return self._make_error(exchange, problem, await exchange.excerpt(_EXCERPT))

@@ -165,13 +165,13 @@ PAGE = b"<!doctype html><title>Sign in</title>" + b"x" * 10_000
     ("reply", "error", "said"),
     [
         # F-085: a page instead of MCP.
-        (Answer(200, (("Content-Type", "text/html"),), PAGE), HttpError, "'text/html' is no MCP"),
+        (Answer(200, (("Content-Type", "text/html"),), PAGE), HttpError, "HTTP 200 of type 'text/html' is no answer"),
         (Answer(500, (), b"oops"), HttpError, "HTTP 500 Internal Server Error; the answer begins: oops"),
         (Answer(503), HttpError, "HTTP 503 Service Unavailable"),
         (Answer(403), HttpError, "HTTP 403"),
         (Answer(401, (("WWW-Authenticate", "Bearer"),)), HttpError, "credentials are needed"),
         (Answer(405), HttpError, "is this the endpoint's path"),
-        (Answer(202), HttpError, "'none' is no MCP"),
+        (Answer(202), HttpError, "HTTP 202 without a content is no answer"),
         # F-092: the target is named, and not followed.
         (Answer(301, (("Location", "https://example.com/mcp"),)), HttpError, "https://example.com/mcp; connect to that"),
         (Answer(307, (("Location", "http://example.com/x?token=1"),)), HttpError, "example.com/x?...; connect"),
@@ -406,8 +406,9 @@ async def test_a_server_that_ends_every_session_is_not_asked_for_ever() -> None:
         scripted_web(script) as (web, url),
         connect(HttpServer(url=url, listen=False)) as client,
     ):
-        with pytest.raises(SessionEnded):
+        with pytest.raises(HttpError) as caught:
             await client.call_tool("f")
+        assert caught.value.status == 404
         assert len(web.of("tools/call")) == 2
 
 

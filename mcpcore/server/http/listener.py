@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import ssl
 import sys
 from collections.abc import Callable, Sequence
@@ -73,6 +76,7 @@ async def serve_http(
 
     listener = HttpListener(listeners, handle, limits)
     stop = trio.Event() if stop is None else stop
+    path_to_remove = where.get("unix_socket")
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(endpoint.run)
@@ -83,6 +87,10 @@ async def serve_http(
             await endpoint.stop()
     except BaseExceptionGroup as group:
         raise single(group) from None
+    finally:
+        if path_to_remove is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(path_to_remove)
 
 
 async def _listen(
@@ -95,10 +103,7 @@ async def _listen(
     scheme = "http" if ssl_context is None else "https"
     listeners: list[trio.SocketListener]
     if unix_socket is not None:
-        socket = trio.socket.socket(trio.socket.AF_UNIX)
-        await socket.bind(unix_socket)
-        socket.listen(128)
-        listeners = [trio.SocketListener(socket)]
+        listeners = [await _listen_on_path(unix_socket)]
         origins = [f"{scheme}://localhost"]
     else:
         listeners = await trio.open_tcp_listeners(port, host=host)
@@ -114,6 +119,35 @@ async def _listen(
     ], origins
 
 
+async def _listen_on_path(path: str) -> trio.SocketListener:
+    """Listen on a Unix socket, in the place of one that nobody listens on any more."""
+    socket = trio.socket.socket(trio.socket.AF_UNIX)
+    try:
+        try:
+            await socket.bind(path)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or await _is_served(path):
+                raise
+            os.unlink(path)
+            await socket.bind(path)
+        socket.listen(128)
+    except BaseException:
+        socket.close()
+        raise
+    return trio.SocketListener(socket)
+
+
+async def _is_served(path: str) -> bool:
+    try:
+        stream = await trio.open_unix_socket(path)
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    await stream.aclose()
+    return True
+
+
 class _Announcement(trio.TaskStatus[list[str]]):
     def started(self, value: list[str] | None = None) -> None:
         for url in value or ():
@@ -121,9 +155,17 @@ class _Announcement(trio.TaskStatus[list[str]]):
 
 
 def run_http(server: Served, **options: Unpack[HttpOptions]) -> None:
-    """Serve in a loop of its own until a signal; says on stderr where."""
+    """Serve in a loop of its own until a signal; says on stderr where. Leaves by `sys.exit`, with a line on
+    stderr, if the address cannot be had.
+    """
 
     async def serve(stop: trio.Event, _: Callable[[int], None]) -> None:
-        await serve_http(server, stop=stop, task_status=_Announcement(), **options)
+        try:
+            await serve_http(server, stop=stop, task_status=_Announcement(), **options)
+        except OSError as error:
+            where = options.get("unix_socket") or (
+                f"{options.get('host', LOOPBACK)}:{options.get('port', PORT)}"
+            )
+            sys.exit(f"cannot listen on {where}: {error.strerror or error}")
 
     run_until_signal(serve, grace=server.timeouts.drain + GRACE)

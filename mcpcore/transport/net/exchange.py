@@ -27,6 +27,9 @@ MAX_HEAD = 64 * 1024
 
 MAX_REDIRECTS = 3
 
+EXCERPT_TIME = 1.0
+"""Seconds that the beginning of a body may take, where only that is wanted."""
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -368,7 +371,7 @@ class Exchange:
     async def excerpt(self, limit: int) -> bytes:
         """The beginning of the body, as far as it comes."""
         data = b""
-        with contextlib.suppress(ConnectionLost):
+        with trio.move_on_after(EXCERPT_TIME), contextlib.suppress(ConnectionLost):
             while len(data) < limit and (piece := await self.chunk()):
                 data += piece
         return data[:limit]
