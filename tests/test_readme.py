@@ -94,7 +94,7 @@ def test_the_support_table_tells_batches_and_tasks_as_the_rows_do() -> None:
 
 @pytest.mark.process
 def test_the_servers_and_clients_of_the_readme_work(tmp_path: Path) -> None:
-    server, client = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    server, client, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     (tmp_path / "server.py").write_text(server)
     client = client.replace('"python server.py"', repr([sys.executable, "server.py"]))
     (tmp_path / "client.py").write_text(client)
@@ -102,6 +102,30 @@ def test_the_servers_and_clients_of_the_readme_work(tmp_path: Path) -> None:
         [sys.executable, "client.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "add - Add two numbers.\n3\n", done.stderr
+
+
+@pytest.mark.process
+def test_the_same_server_and_client_work_over_http(tmp_path: Path) -> None:
+    server, client, serve, open_url, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "server.py").write_text(
+        server.replace("server.run()\n", serve.replace("port=8000", "port=0"))
+    )
+    with subprocess.Popen(
+        [sys.executable, "server.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().removeprefix("serving on ").strip()
+        opening = open_url.splitlines()[0].replace("http://127.0.0.1:8000/mcp", url)
+        here = 'async with connect("python server.py") as client:'
+        assert here in client
+        (tmp_path / "client.py").write_text(client.replace(here, opening))
+        done = subprocess.run(
+            [sys.executable, "client.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        process.terminate()
+    assert done.stdout == "add - Add two numbers.\n3\n", done.stderr
+    # Ended by the signal, in order.
+    assert process.returncode == 128 + 15
 
 
 def test_the_two_commands_are_each_one_line() -> None:
