@@ -25,10 +25,13 @@ from mcpcore.client.open import (
     Target,
     answers_in,
     notices_in,
+    older,
     open_channel,
     shake_hands,
 )
 from mcpcore.errors import (
+    ConnectionLost,
+    HttpError,
     LocalProtocolError,
     McpError,
     RemoteProtocolError,
@@ -131,7 +134,18 @@ class Client(Lists):
         client = cls(nursery, target, options)
         if client._strict and not can_validate():
             raise LocalProtocolError(f"strict: {MISSING}")
-        await client._begin()
+        try:
+            await client._begin()
+        except HttpError as error:
+            other = older(target, error)
+            if other is None:
+                raise
+            client._target = other
+            try:
+                await client._begin()
+            except ConnectionLost:
+                # It has not the older transport either: what it said first counts.
+                raise error from None
         return client
 
     async def _begin(self) -> None:

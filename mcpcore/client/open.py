@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
+import msgspec
 import trio
 
 from mcpcore import __version__, codec
@@ -19,6 +20,7 @@ from mcpcore.client.answers import (
 )
 from mcpcore.errors import (
     ConnectionLost,
+    HttpError,
     LocalProtocolError,
     RequestFailed,
     VersionMismatch,
@@ -134,6 +136,7 @@ def _open_http(server: HttpServer) -> Channel:
     try:
         # Optional extra: only those who connect over HTTP need it.
         from mcpcore.transport.http_channel import HttpChannel  # noqa: PLC0415
+        from mcpcore.transport.older_http_channel import OlderHttpChannel  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "h11":
             raise
@@ -141,9 +144,19 @@ def _open_http(server: HttpServer) -> Channel:
             "connecting over HTTP needs h11: pip install 'mcpcore[http]'"
         ) from None
     try:
-        return HttpChannel(server)
+        return OlderHttpChannel(server) if server.older else HttpChannel(server)
     except ValueError as error:
         raise LocalProtocolError(f"cannot connect: {error}") from None
+
+
+def older(target: Target, error: Exception) -> HttpServer | None:
+    """The same server by the older HTTP transport, if `error` says that it may have only that."""
+    if isinstance(target, str) and target.startswith(("http://", "https://")):
+        target = HttpServer(url=target)
+    may_be = isinstance(error, HttpError) and error.status in (400, 404, 405)
+    if not may_be or not isinstance(target, HttpServer) or target.older is not None:
+        return None
+    return msgspec.structs.replace(target, older=True)
 
 
 async def _serve_in_memory(server: Serves, channel: Channel, done: trio.Event) -> None:

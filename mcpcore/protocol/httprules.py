@@ -232,6 +232,12 @@ def judge_batch(decoded: Decoded, revision: Revision) -> Refusal | None:
     return None
 
 
+def sessions_full() -> Refusal:
+    """There are as many sessions as may be."""
+    detail = "Service Unavailable: too many sessions are open"
+    return Refusal(503, detail, "", (("Retry-After", "60"),))
+
+
 def session_missing() -> Refusal:
     """The server needs a session id, and the request has none (HTTP-55)."""
     detail = "Bad Request: Mcp-Session-Id is missing; initialize opens a session"

@@ -19,13 +19,15 @@ class RequestLost(Exception):
 class HttpRequest(msgspec.Struct, frozen=True):
     """The head of a request, and a way to its body.
 
-    `headers` are by lower-case name, several of one name joined by commas. `read(limit)` gives the whole
-    body, or None if it has more than `limit` bytes; it is called at most once, and raises `RequestLost`.
-    `scope` is what the front knows besides, for `authenticate`: the ASGI scope, or nothing.
+    `path` and `query` are as they came, apart. `headers` are by lower-case name, several of one name
+    joined by commas. `read(limit)` gives the whole body, or None if it has more than `limit` bytes; it
+    is called at most once, and raises `RequestLost`. `scope` is what the front knows besides, for
+    `authenticate`: the ASGI scope, or nothing.
     """
 
     method: str
     path: str
+    query: str
     headers: Mapping[str, str]
     read: Callable[[int], Awaitable[bytes | None]]
     scope: Mapping[str, object] = {}

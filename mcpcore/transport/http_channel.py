@@ -12,12 +12,10 @@ What comes is handed on by the task that read it. Nothing here raises into the n
 from __future__ import annotations
 
 import http
-import inspect
 import logging
 import random
-import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -42,7 +40,7 @@ from mcpcore.revisions import Revision
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 from mcpcore.transport.net.exchange import Exchange, HttpClient
 from mcpcore.transport.net.url import parse, resolve
-from mcpcore.transport.web import HttpServer
+from mcpcore.transport.web import HttpServer, encode_headers
 
 logger = logging.getLogger("mcpcore.transport")
 
@@ -153,7 +151,7 @@ class HttpChannel(Channel):
         self._stream_settled = trio.Event()
         self._saying_initialized = False
         self._listens = False
-        self._own_headers = _headers(
+        self._own_headers = encode_headers(
             {"User-Agent": f"mcpcore/{__version__}"} | dict(server.headers)
         )
         self._post_headers = self._make_headers()
@@ -568,13 +566,7 @@ class HttpChannel(Channel):
     async def _headers_now(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         if self._server.headers_for is None:
             return headers
-        try:
-            given = self._server.headers_for()
-            if inspect.isawaitable(given):
-                given = await given
-            return headers + _headers(given)
-        except Exception as error:
-            raise ConnectionLost(f"headers_for failed: {error!r}") from error
+        return headers + await self._server.fresh_headers()
 
     # The life of the channel.
 
@@ -636,22 +628,6 @@ def _answers(message: object, id: RequestId) -> bool:
 
 def _is_stream(exchange: Exchange) -> bool:
     return exchange.status == 200 and media_type(exchange.header(b"content-type")) == EVENT_STREAM
-
-
-_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff\t]*")
-
-
-def _headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Headers as bytes. Raises ValueError for what cannot be one, without showing its value."""
-    headers = []
-    for name, value in given.items():
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
-        if not _VALUE.fullmatch(value):
-            raise ValueError(f"the value of the header {name} has characters that no header has")
-        headers.append((name.encode("ascii"), value.strip().encode("latin-1")))
-    return headers
 
 
 def _meaning(exchange: Exchange) -> str:

@@ -6,11 +6,14 @@ Nothing here needs more than the core; what connects (`mcpcore.transport.http_ch
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from mcpcore.errors import ConnectionLost
 from mcpcore.protocol.framing import MAX_LINE
 
 if TYPE_CHECKING:
@@ -43,7 +46,8 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
 
     `headers` go with every request; so do those that `headers_for`, plain or async, gives for each anew,
     such as a token that is renewed. `listen` opens the stream for what the server says by itself; such
-    a stream is opened anew after `quiet` seconds without a byte. `max_message` is in bytes.
+    a stream is opened anew after `quiet` seconds without a byte. `older` says whether the server has the
+    older HTTP transport, that of 2024-11-05; None finds out. `max_message` is in bytes.
     """
 
     url: str
@@ -51,5 +55,34 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     headers_for: HeadersFor | None = None
     network: Network = Network()
     listen: bool = True
+    older: bool | None = None
     quiet: float = 600.0
     max_message: int = MAX_LINE
+
+    async def fresh_headers(self) -> list[tuple[bytes, bytes]]:
+        """What `headers_for` gives now. Raises `ConnectionLost` if it fails."""
+        if self.headers_for is None:
+            return []
+        try:
+            given = self.headers_for()
+            if inspect.isawaitable(given):
+                given = await given
+            return encode_headers(given)
+        except Exception as error:
+            raise ConnectionLost(f"headers_for failed: {error!r}") from error
+
+
+_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff\t]*")
+
+
+def encode_headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Headers as bytes. Raises ValueError for what cannot be one, without showing its value."""
+    headers = []
+    for name, value in given.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"the value of the header {name} has characters that no header has")
+        headers.append((name.encode("ascii"), value.strip().encode("latin-1")))
+    return headers

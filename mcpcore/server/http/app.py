@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from mcpcore.protocol.headers import joined
 from mcpcore.server.http.endpoint import Endpoint, EndpointOptions, Served
+from mcpcore.server.http.older import OlderTransport
 from mcpcore.transport.http import Answer, EventSource, HttpRequest, RequestLost
 
 if TYPE_CHECKING:
@@ -47,21 +48,34 @@ class McpApp:
         self._settled = trio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        response = await self._respond(request)
+        await self.serve(scope, receive, send)
+
+    async def serve(
+        self, scope: Scope, receive: Receive, send: Send, *, older: bool = False
+    ) -> None:
+        """Serve a request; with `older` one to the two paths of the older transport."""
+        response = await self._respond(Request(scope, receive, send), older=older)
         try:
             await response(scope, receive, send)
         except OSError:
             logger.debug("a client went away")
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request, *, older: bool) -> Response:
         try:
             endpoint = await self.start()
         except RuntimeError as error:
             logger.warning("a request was not served: %s", error)
             return PlainTextResponse(str(error), 500)
         try:
-            answer = await endpoint.handle(_describe(request))
+            described = _describe(request)
+            answer = None
+            if older:
+                # The first event of the stream tells a path, so it has to be that of the outermost app.
+                root = request.scope.get("root_path", "").rstrip("/")
+                paths = {"stream": f"{root}/sse", "messages": f"{root}/messages"}
+                answer = await OlderTransport(endpoint, **paths).handle(described)
+            if answer is None:
+                answer = await endpoint.handle(described)
         except RequestLost as error:
             return PlainTextResponse(str(error), 400)
         return _response(answer)
@@ -109,8 +123,12 @@ def http_routes(
     return _routes(McpApp(server, **options), path)
 
 
-def http_app(server: Served, path: str = "/mcp", **options: Unpack[EndpointOptions]) -> Starlette:
-    """An app that serves `server` at `path`, alone or mounted in another."""
+def http_app(
+    server: Served, path: str = "/mcp", *, older: bool = False, **options: Unpack[EndpointOptions]
+) -> Starlette:
+    """An app that serves `server` at `path`, alone or mounted in another; with `older` also clients of the
+    older HTTP transport, at `/sse` and `/messages`.
+    """
     app = McpApp(server, **options)
 
     @contextlib.asynccontextmanager
@@ -121,7 +139,20 @@ def http_app(server: Served, path: str = "/mcp", **options: Unpack[EndpointOptio
         finally:
             await app.aclose()
 
-    return Starlette(routes=_routes(app, path), lifespan=lifespan)
+    routes = _routes(app, path)
+    if older:
+        routes += [Route(each, endpoint=_Older(app)) for each in ("/sse", "/messages")]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+class _Older:
+    """The older transport as an ASGI app: Starlette takes methods for functions of requests."""
+
+    def __init__(self, app: McpApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app.serve(scope, receive, send, older=True)
 
 
 def _routes(app: McpApp, path: str) -> list[BaseRoute]:
@@ -145,7 +176,12 @@ def _describe(request: Request) -> HttpRequest:
         return b"".join(pieces)
 
     return HttpRequest(
-        request.method, request.url.path, joined(request.scope["headers"]), read, request.scope
+        request.method,
+        request.scope["path"],
+        request.scope["query_string"].decode("latin-1"),
+        joined(request.scope["headers"]),
+        read,
+        request.scope,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
@@ -41,12 +41,16 @@ KEEP_ALIVE = 15.0
 """Seconds after which a quiet stream gets a comment: half of what the most impatient proxies wait."""
 
 _JSON_HEADERS = (("Content-Type", JSON),)
-_EVENT_HEADERS = (
+EVENT_HEADERS = (
     ("Content-Type", EVENT_STREAM),
     ("Cache-Control", "no-cache, no-transform"),
     # nginx would collect events into blocks (SSE-08).
     ("X-Accel-Buffering", "no"),
 )
+
+
+Serve = Callable[[HttpRequest, Any], Awaitable[Answer | Refusal]]
+"""Serves a request that was admitted, of a principal."""
 
 
 class Served(Protocol):
@@ -103,12 +107,12 @@ class Endpoint:
         self._prefers_json = options.get("answers", "json") == "json"
         self._limits = options.get("sessions", SessionLimits())
         self._store = options["store"] if "store" in options else MemoryEventStore()
-        self._max_body = options.get("max_body", httprules.MAX_BODY)
+        self.max_body = options.get("max_body", httprules.MAX_BODY)
         self._pulse = Pulse(options.get("keep_alive", KEEP_ALIVE))
         self._spoken = lookup(server.revisions)
         self._state: Any = None
         self._nursery: trio.Nursery
-        self._sessions: Sessions
+        self.sessions: Sessions
         self._stopping = trio.Event()
         self._stopped = trio.Event()
 
@@ -118,7 +122,7 @@ class Endpoint:
         """Own the sessions until `stop` is called. Raises what the server's lifespan raises."""
         try:
             async with self._server.lifespan() as self._state, trio.open_nursery() as self._nursery:
-                self._sessions = Sessions(
+                self.sessions = Sessions(
                     self._nursery,
                     lambda channel, principal: self._server.make_session(
                         channel, self._state, principal
@@ -128,11 +132,11 @@ class Endpoint:
                     store=self._store,
                     pulse=self._pulse,
                 )
-                self._nursery.start_soon(self._sessions.sweep)
+                self._nursery.start_soon(self.sessions.sweep)
                 self._nursery.start_soon(self._pulse.run)
                 task_status.started()
                 await self._stopping.wait()
-                await self._sessions.end_all()
+                await self.sessions.end_all()
                 self._nursery.cancel_scope.cancel()
         finally:
             self._stopping.set()
@@ -147,10 +151,12 @@ class Endpoint:
 
     # Requests.
 
-    async def handle(self, request: HttpRequest) -> Answer:
-        """Serve one request. Raises nothing but `RequestLost`, which the request itself raised."""
+    async def handle(self, request: HttpRequest, serve: Serve | None = None) -> Answer:
+        """Serve one request, by `serve` if that is given: a way for another path. Raises nothing but
+        `RequestLost`, which the request itself raised.
+        """
         try:
-            answer = await self._handle(request)
+            answer = await self._admit(request, serve or self._serve_request)
         except RequestLost:
             raise
         except Exception:
@@ -162,15 +168,11 @@ class Endpoint:
             return Answer(answer.status, _JSON_HEADERS + answer.headers, answer.body)
         return answer
 
-    async def _handle(self, request: HttpRequest) -> Answer | Refusal:
+    async def _admit(self, request: HttpRequest, serve: Serve) -> Answer | Refusal:
+        """Look at where a request comes from and who makes it, before anything else."""
         refusal = httprules.judge_access(request.headers, self._access)
         if refusal is not None:
             return refusal
-        head = httprules.judge_head(
-            request.method, request.headers, max_body=self._max_body, verbs=self._verbs
-        )
-        if isinstance(head, Refusal):
-            return head
         principal = None
         if self._authenticate is not None:
             principal = self._authenticate(request)
@@ -181,6 +183,14 @@ class Endpoint:
                 return Refusal(401, "Unauthorized: a valid token is needed", "SEC-01", (challenge,))
         if self._stopping.is_set():
             return Refusal(503, "Service Unavailable: the server stops", "")
+        return await serve(request, principal)
+
+    async def _serve_request(self, request: HttpRequest, principal: Any) -> Answer | Refusal:
+        head = httprules.judge_head(
+            request.method, request.headers, max_body=self.max_body, verbs=self._verbs
+        )
+        if isinstance(head, Refusal):
+            return head
         if head.verb == "POST":
             return await self._post(request, head, principal)
         return await self._get_or_delete(head, principal)
@@ -190,7 +200,7 @@ class Endpoint:
         if isinstance(session, Refusal):
             return session
         if head.verb == "DELETE":
-            await self._sessions.end(session)
+            await self.sessions.end(session)
             return Answer(204)
         channel = session.channel
         events: EventSource | None = None
@@ -198,13 +208,13 @@ class Endpoint:
             events = await channel.resume(head.last_event_id)
         if events is None:
             events = channel.read(channel.standalone)
-        return Answer(200, _EVENT_HEADERS, events=events)
+        return Answer(200, EVENT_HEADERS, events=events)
 
     def _find(self, head: Head, principal: Any) -> HttpSession | Refusal:
         """The session that a request belongs to, after a look at its revision."""
         if head.session is None:
             return httprules.session_missing()
-        session = self._sessions.find(head.session, principal)
+        session = self.sessions.find(head.session, principal)
         if session is None:
             return httprules.session_unknown()
         agreed = session.session.connection.revision
@@ -212,9 +222,9 @@ class Endpoint:
         return revision if isinstance(revision, Refusal) else session
 
     async def _post(self, request: HttpRequest, head: Head, principal: Any) -> Answer | Refusal:
-        body = await request.read(self._max_body)
+        body = await request.read(self.max_body)
         if body is None:
-            return httprules.too_large(self._max_body)
+            return httprules.too_large(self.max_body)
         message = httprules.judge_body(body)
         if isinstance(message, Refusal):
             return message
@@ -232,11 +242,9 @@ class Endpoint:
         return await self._serve(session.channel, session.session, message, head)
 
     async def _open(self, message: Decoded, head: Head, principal: Any) -> Answer | Refusal:
-        if self._sessions.full:
-            retry = ("Retry-After", "60")
-            detail = "Service Unavailable: too many sessions are open"
-            return Refusal(503, detail, "", (retry,))
-        session = await self._sessions.open(principal)
+        if self.sessions.full:
+            return httprules.sessions_full()
+        session = await self.sessions.open(principal)
         kept = False
         try:
             answer = await self._serve(session.channel, session.session, message, head)
@@ -244,13 +252,13 @@ class Endpoint:
             if revision is not None and isinstance(answer, Answer):
                 kept = True
                 session.channel.polls = revision.polling
-                self._sessions.keep(session)
+                self.sessions.keep(session)
                 given = (*answer.headers, (SESSION_ID, session.id))
                 return Answer(answer.status, given, answer.body, answer.events)
         finally:
             if not kept:
                 with trio.CancelScope(shield=True):
-                    await self._sessions.end(session)
+                    await self.sessions.end(session)
         return answer
 
     async def _serve_alone(self, message: Decoded, head: Head, principal: Any) -> Answer | Refusal:
@@ -326,7 +334,7 @@ class Endpoint:
             for _ in range(2):
                 if not stream.ended:
                     await trio.lowlevel.checkpoint()
-        return Answer(200, _EVENT_HEADERS, events=channel.read(stream))
+        return Answer(200, EVENT_HEADERS, events=channel.read(stream))
 
 
 class _EndsSession(EventSource):

@@ -14,6 +14,7 @@ import trio
 
 from mcpcore.runtime import single
 from mcpcore.server.http.endpoint import Endpoint, EndpointOptions, Served
+from mcpcore.server.http.older import OlderTransport
 from mcpcore.server.signals import GRACE, run_until_signal
 from mcpcore.transport.http import Answer, HttpRequest
 from mcpcore.transport.net.listen import HttpListener, ListenLimits
@@ -33,6 +34,8 @@ class HttpOptions(EndpointOptions, total=False):
     """Default: 8000; 0 takes any that is free."""
     path: str
     """Where the endpoint is; with and without a slash at its end. Default: `/mcp`."""
+    older: bool
+    """Serve clients of the older HTTP transport (2024-11-05) as well, at `/sse` and `/messages`."""
     unix_socket: str
     """Listen on this path of the file system instead of a port."""
     ssl_context: ssl.SSLContext
@@ -61,6 +64,7 @@ async def serve_http(
     """
     path = options.pop("path", PATH).rstrip("/")
     limits = options.pop("listen", ListenLimits())
+    older = options.pop("older", False)
     where: _Listening = {}
     for name in ("host", "port", "unix_socket", "ssl_context"):
         if name in options:
@@ -68,7 +72,11 @@ async def serve_http(
     listeners, origins = await _listen(**where)
     endpoint = Endpoint(server, **options)  # type: ignore[misc]
 
+    also = OlderTransport(endpoint, stream="/sse", messages="/messages") if older else None
+
     async def handle(request: HttpRequest) -> Answer:
+        if also is not None and (answer := await also.handle(request)) is not None:
+            return answer
         if request.path.rstrip("/") != path:
             text = f"Not Found: the endpoint is {path or '/'}"
             return Answer(404, (("Content-Type", "text/plain; charset=utf-8"),), text.encode())

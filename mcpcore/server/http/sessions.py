@@ -89,9 +89,10 @@ class Sessions:
         await self._nursery.start(self._serve, session.session)
         return session
 
-    def keep(self, session: HttpSession) -> None:
-        """The handshake succeeded. From now on there is something to come back for."""
-        session.channel.event_store = self._store
+    def keep(self, session: HttpSession, *, remember: bool = True) -> None:
+        """From now on the session is found by its id. With `remember` there are events to come back for."""
+        if remember:
+            session.channel.event_store = self._store
         self._by_id[session.id] = session
 
     def find(self, id: str, principal: Any) -> HttpSession | None:
@@ -110,6 +111,11 @@ class Sessions:
         """End a session now: its handlers are cancelled."""
         self._by_id.pop(session.id, None)
         await session.session.runtime.close()
+
+    def end_soon(self, session: HttpSession) -> None:
+        """End a session without waiting for it."""
+        self._by_id.pop(session.id, None)
+        session.channel.end_input("the client went away")
 
     async def sweep(self) -> None:
         """End sessions that nobody uses, for ever."""

@@ -265,9 +265,11 @@ class _Connection:
             self._http.receive_data(await self._wire.receive())
 
     def _describe(self, request: h11.Request) -> HttpRequest:
+        path, _, query = request.target.decode("latin-1").partition("?")
         return HttpRequest(
             request.method.decode("ascii"),
-            request.target.decode("latin-1").partition("?")[0],
+            path,
+            query,
             joined(request.headers),
             self._read_body,
         )
