@@ -99,8 +99,9 @@ class _Attempts:
         self.in_vain += 1
         self._silent += 1
 
-    def ended(self, decoder: SseDecoder, *, messages: int, lived: bool = False) -> None:
-        """A stream ended. One that `lived` for a while was worth opening."""
+    def ended(self, decoder: SseDecoder, *, messages: int, seconds: float) -> None:
+        """A stream ended after so many `seconds`. One that lived for a while was worth opening."""
+        lived = seconds > LIVED
         if decoder.retry is not None:
             self.retry = decoder.retry / 1000
         self._silent = 0 if messages or lived else self._silent + 1
@@ -323,9 +324,10 @@ class HttpChannel(Channel):
     async def _read_stream(self, exchange: Exchange, call: _Call) -> None:
         """Read the events that answer a request, on as many connections as it takes."""
         attempts = _Attempts()
+        began = trio.current_time()
         decoder, messages = await self._read_events(exchange, call, None)
         where = decoder.last_event_id
-        attempts.ended(decoder, messages=messages)
+        attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
         while not call.answered:
             if where is None:
                 raise ConnectionLost(
@@ -335,6 +337,7 @@ class HttpChannel(Channel):
             if attempts.hopeless:
                 raise ConnectionLost(f"{self._url}: the stream broke {ATTEMPTS} times in a row")
             await trio.sleep(attempts.delay())
+            began = trio.current_time()
             try:
                 again = await self._get(where)
             except ConnectionLost as error:
@@ -349,7 +352,7 @@ class HttpChannel(Channel):
                 if not _is_stream(again):
                     raise await self._error(again, "the stream cannot be resumed")
                 decoder, messages = await self._read_events(again, call, where)
-                attempts.ended(decoder, messages=messages)
+                attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
                 where = decoder.last_event_id or where
             finally:
                 again.close()
@@ -431,8 +434,8 @@ class HttpChannel(Channel):
                         if _is_stream(exchange):
                             decoder, messages = await self._read_events(exchange, None, where)
                             where = decoder.last_event_id or where
-                            lived = trio.current_time() - began > LIVED
-                            attempts.ended(decoder, messages=messages, lived=lived)
+                            seconds = trio.current_time() - began
+                            attempts.ended(decoder, messages=messages, seconds=seconds)
                             had = True
                     finally:
                         exchange.close()

@@ -109,7 +109,8 @@ async def test_a_day_with_breaks_loses_and_doubles_nothing(  # noqa: C901 - a da
             ctx.progress(minute + 1, minutes)
         return f"after {minutes} minutes"
 
-    @server.tool
+    # On the spot: the simulated clock would not wait for a thread.
+    @server.tool(inline=True)
     def add(a: int, b: int) -> int:
         return a + b
 
@@ -305,3 +306,31 @@ async def test_ten_thousand_abandoned_sessions_leave_nothing_behind() -> None:
         after = await settle()
         await client.client.aclose()
     assert after < before * 1.05
+
+
+async def test_a_call_that_says_nothing_for_hours_survives_its_connections(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection lives for a while and brings nothing; that is no reason to give up."""
+    server = Server("mute", "1", timeouts=Timeouts(maximum=100 * HOUR))
+
+    @server.tool
+    async def think() -> str:
+        await trio.sleep(5 * HOUR)
+        return "thought"
+
+    timeouts = Timeouts(request=10 * HOUR, maximum=100 * HOUR)
+    async with (
+        in_memory(server, monkeypatch) as network,
+        connect("http://localhost/mcp", timeouts=timeouts) as client,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def break_now_and_then() -> None:
+            while True:
+                await trio.sleep(300)
+                network.cut()
+
+        nursery.start_soon(break_now_and_then)
+        assert (await client.call_tool("think")).text == "thought"
+        nursery.cancel_scope.cancel()

@@ -105,7 +105,7 @@ class Witness:
 
     async def _pass_on(self, client: anyio.abc.SocketStream, connection: _Connection) -> None:
         with connection.scope:
-            async with await anyio.connect_tcp("127.0.0.1", self._server_port) as server:
+            async with await anyio.connect_tcp("127.0.0.1", self._server_port) as server:  # noqa: SIM117
                 async with anyio.create_task_group() as group:
                     scope = group.cancel_scope
                     group.start_soon(_pump, client, server, connection.asked, scope)

@@ -90,7 +90,7 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def reached(url: str) -> AsyncIterator[Any]:
     """The SDK's transport to a URL, whatever the environment says of proxies."""
-    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as web:
+    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as web:  # noqa: SIM117
         async with streamable_http_client(url, http_client=web) as streams:
             yield streams
 
@@ -165,7 +165,7 @@ def test_what_happens_in_one_session_is_told_in_the_others(
 
     async def converse() -> set[str]:
         url = urls[f"{front}-more"]
-        async with watched(url) as (one, by_one):
+        async with watched(url) as (one, by_one):  # noqa: SIM117
             async with watched(url, message_handler=keep(messages)) as (other, by_other):
                 await other.subscribe_resource("note:///1")
                 await one.call_tool("touch")
