@@ -286,6 +286,9 @@ class HttpChannel(Channel):
             if not 200 <= exchange.status < 300:
                 await self._refused(exchange, call)
                 return
+            if not self._listens and self._initialized.is_set():
+                # It was given up, and the server is there again.
+                self._listen_soon()
             if call.method == "initialize":
                 self._session = exchange.header(SESSION_ID.encode())
                 self._post_headers = self._make_headers()
@@ -325,7 +328,8 @@ class HttpChannel(Channel):
         """Read the events that answer a request, on as many connections as it takes."""
         attempts = _Attempts()
         began = trio.current_time()
-        decoder, messages = await self._read_events(exchange, call, None)
+        decoder = self._decoder()
+        messages = await self._read_events(exchange, decoder, call, None)
         where = decoder.last_event_id
         attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
         while not call.answered:
@@ -351,19 +355,19 @@ class HttpChannel(Channel):
                     raise SessionEnded(_OVER, delivered=True)
                 if not _is_stream(again):
                     raise await self._error(again, "the stream cannot be resumed")
-                decoder, messages = await self._read_events(again, call, where)
+                decoder = self._decoder()
+                messages = await self._read_events(again, decoder, call, where)
                 attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
                 where = decoder.last_event_id or where
             finally:
                 again.close()
 
     async def _read_events(
-        self, exchange: Exchange, call: _Call | None, after: str | None
-    ) -> tuple[SseDecoder, int]:
+        self, exchange: Exchange, decoder: SseDecoder, call: _Call | None, after: str | None
+    ) -> int:
         """Read one connection to its end; gives how many messages came. An event that was had before
         (`after`) is passed over.
         """
-        decoder = SseDecoder(self._server.max_message)
         messages = 0
         # A stream that is done may be slow to end.
         with trio.CancelScope() as patience:
@@ -388,7 +392,10 @@ class HttpChannel(Channel):
                     self._heard()
                 elif call.answered:
                     patience.deadline = trio.current_time() + LINGER
-        return decoder, messages
+        return messages
+
+    def _decoder(self) -> SseDecoder:
+        return SseDecoder(self._server.max_message)
 
     async def _get(self, last_event_id: str | None) -> Exchange:
         headers = [(b"Accept", EVENT_STREAM.encode()), *self._session_headers(), *self._own_headers]
@@ -424,6 +431,7 @@ class HttpChannel(Channel):
             began = trio.current_time()
             self._listening_scope = trio.CancelScope(deadline=began + self._server.quiet)
             had = False
+            decoder = self._decoder()
             try:
                 with self._listening_scope:
                     exchange = await self._get(where)
@@ -432,8 +440,7 @@ class HttpChannel(Channel):
                         if not self._offers_stream(exchange):
                             return
                         if _is_stream(exchange):
-                            decoder, messages = await self._read_events(exchange, None, where)
-                            where = decoder.last_event_id or where
+                            messages = await self._read_events(exchange, decoder, None, where)
                             seconds = trio.current_time() - began
                             attempts.ended(decoder, messages=messages, seconds=seconds)
                             had = True
@@ -442,6 +449,8 @@ class HttpChannel(Channel):
             except ConnectionLost as error:
                 logger.debug("the standalone stream: %s", error.reason)
                 self._stream_settled.set()
+            # Also if the time was up in the middle of reading: what was had must not come again.
+            where = decoder.last_event_id or where
             if self._listening_scope.cancelled_caught:
                 # Nothing was heard for so long that the connection may be dead without knowing it.
                 attempts = _Attempts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from mcpcore import (
     connect,
 )
 from mcpcore.errors import HttpError, SessionEnded
+from mcpcore.transport import http_channel
 from mcpcore.transport.http import Answer
 from mcpcore.transport.web import HttpServer, Network
 
@@ -244,6 +246,73 @@ async def test_f_073_f_074_a_server_without_its_own_stream(status: int) -> None:
             await client.roots_changed()
             await client.ping()
         assert len(web.of("GET")) == 1
+
+
+async def test_f_076_a_stream_that_ends_at_once_is_no_storm(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """F-078: giving up is visible, and what gets through shows that it may be tried again."""
+    monkeypatch.setattr(http_channel, "FIRST_DELAY", 0.001)
+
+    def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
+        return Answer(200, EVENTS, events=Feed()) if seen.method == "GET" else None
+
+    async with scripted_web(script) as (web, url), connect(url) as client:
+        await web.wait_for("GET", http_channel.ATTEMPTS)
+        while "given up after 5 attempts" not in caplog.text:
+            await trio.lowlevel.checkpoint()
+        assert len(web.of("GET")) == http_channel.ATTEMPTS
+        await client.ping()
+        await web.wait_for("GET", http_channel.ATTEMPTS + 1)
+
+
+async def test_f_076_a_server_that_wants_to_be_asked_at_once_is_asked_ever_slower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says where to resume, and has nothing to say."""
+    monkeypatch.setattr(http_channel, "FIRST_DELAY", 0.01)
+    times: list[float] = []
+
+    def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
+        if seen.rpc != "tools/call" and seen.method != "GET":
+            return None
+        times.append(trio.current_time())
+        if len(times) == 8:
+            return Answer(
+                200, EVENTS, events=Feed(event(answer(web.of("tools/call")[0].message, content=[])))
+            )
+        return Answer(200, EVENTS, events=Feed(event(None, f"e{len(times)}", 0)))
+
+    async with (
+        scripted_web(script) as (_, url),
+        connect(HttpServer(url=url, listen=False)) as client,
+    ):
+        await client.call_tool("f")
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert pauses[-1] >= 0.32
+
+
+async def test_f_078_a_stream_that_is_quiet_for_too_long_is_opened_anew() -> None:
+    """It may be dead without knowing it; nobody is told, and nothing is given up."""
+    feeds: list[Feed] = []
+
+    def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
+        if seen.method != "GET":
+            return None
+        feeds.append(Feed(event(None, "e1", 0), ended=False))
+        return Answer(200, EVENTS, events=feeds[-1])
+
+    changes: list[str] = []
+    async with (
+        scripted_web(script) as (web, url),
+        connect(HttpServer(url=url, quiet=0.1), on_list_changed=changes.append) as client,
+    ):
+        again = await web.wait_for("GET", 3)
+        assert again.headers["last-event-id"] == "e1"
+        await client.ping()
+        feeds[-1].say(event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
+        while not changes:
+            await trio.lowlevel.checkpoint()
 
 
 async def test_f_075_what_is_no_event_stream_is_none() -> None:
