@@ -294,13 +294,13 @@ async def test_f_076_a_server_that_wants_to_be_asked_at_once_is_asked_ever_slowe
 
 async def test_f_078_a_stream_that_is_quiet_for_too_long_is_opened_anew() -> None:
     """It may be dead without knowing it; nobody is told, and nothing is given up."""
-    feeds: list[Feed] = []
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
     def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
         if seen.method != "GET":
             return None
-        feeds.append(Feed(event(None, "e1", 0), ended=False))
-        return Answer(200, EVENTS, events=feeds[-1])
+        said = event(changed, "e2") if len(web.of("GET")) == 3 else event(None, "e1", 0)
+        return Answer(200, EVENTS, events=Feed(said, ended=False))
 
     changes: list[str] = []
     async with (
@@ -310,7 +310,6 @@ async def test_f_078_a_stream_that_is_quiet_for_too_long_is_opened_anew() -> Non
         again = await web.wait_for("GET", 3)
         assert again.headers["last-event-id"] == "e1"
         await client.ping()
-        feeds[-1].say(event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
         while not changes:
             await trio.lowlevel.checkpoint()
 
