@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from mcpcore.client.lists import MAX_PAGES, Items
 from mcpcore.errors import RequestFailed
 from mcpcore.jsonrpc import METHOD_NOT_FOUND
 from mcpcore.revisions import HANDSHAKE
+from mcpcore.transport.web import encode_headers
 
 _AFTER_DASHES = "mcpcore.command"
 
@@ -45,6 +48,16 @@ def reaches_a_server(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how to reach a server; `function` gets them as one `Reach`."""
 
     @click.option("--stdio", metavar="CMD", help="The server's command, in one string.")
+    @click.option("--url", metavar="URL", help="The server's URL, instead of a command.")
+    @click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        callback=_headers,
+        help="A header for each request to the URL; ${NAME} in it is read from the environment. May be "
+        "repeated.",
+    )
     @click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -76,21 +89,31 @@ def reaches_a_server(function: Callable[..., None]) -> Callable[..., None]:
     @click.pass_context
     @functools.wraps(function)
     def command(ctx: click.Context, /, *, stdio: str | None, **rest: Any) -> None:
-        reach = {name: rest.pop(name) for name in ("env", "cwd", "timeout", "revision", "strict")}
-        words = _words(stdio, ctx.meta.get(_AFTER_DASHES), ctx)
+        names = ("url", "headers", "env", "cwd", "timeout", "revision", "strict")
+        reach = {name: rest.pop(name) for name in names}
+        words = _words(stdio, ctx.meta.get(_AFTER_DASHES), reach["url"], ctx)
+        if reach["url"] is None and reach["headers"]:
+            raise click.UsageError("--header goes with --url.")
+        if reach["url"] is not None and (reach["env"] or reach["cwd"]):
+            raise click.UsageError("--env and --cwd are for a command, not for --url.")
         function(Reach(command=words, **reach), **rest)
 
     return command
 
 
-def _words(stdio: str | None, after_dashes: list[str] | None, ctx: click.Context) -> list[str]:
-    """The server's command line, given exactly once."""
-    forms = "--stdio CMD"
+def _words(
+    stdio: str | None, after_dashes: list[str] | None, url: str | None, ctx: click.Context
+) -> list[str]:
+    """The server's command line, or nothing where there is a URL: one of them, given exactly once."""
+    forms = "--stdio CMD or --url URL"
     if isinstance(ctx.command, CommandAfterDashes):
-        forms += ", or -- CMD ARGS at the end"
-    if (stdio is None) == (after_dashes is None):
-        how = "No server:" if stdio is None else "Two servers:"
+        forms = "--stdio CMD, --url URL, or -- CMD ARGS at the end"
+    given = sum(way is not None for way in (stdio, after_dashes, url))
+    if given != 1:
+        how = "No server:" if not given else "Two servers:"
         raise click.UsageError(f"{how} give one by {forms}.")
+    if url is not None:
+        return []
     try:
         words = after_dashes if stdio is None else shlex.split(stdio)
     except ValueError as error:
@@ -114,6 +137,33 @@ def _environment(
         if not name or not equals:
             raise click.BadParameter(f"{name or '='!r} is not NAME=VALUE.")
     return {name: value for name, _, value in pairs}
+
+
+def _headers(
+    _ctx: click.Context, _parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str]:
+    """Headers by name. What is wrong with one is told without its value, which may be a secret."""
+    headers = {}
+    for number, text in enumerate(values, 1):
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise click.BadParameter(f"number {number} is not 'NAME: VALUE'.")
+        headers[name.strip()] = _VARIABLE.sub(_from_environment, value.strip())
+    try:
+        encode_headers(headers)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+    return headers
+
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def _from_environment(match: re.Match[str]) -> str:
+    value = os.environ.get(match[1])
+    if value is None:
+        raise click.BadParameter(f"the variable {match[1]} is not set.")
+    return value
 
 
 def _json_object(text: str) -> dict[str, msgspec.Raw]:

@@ -16,6 +16,7 @@ from mcpcore.cli.reports import say_error, say_forgiven, say_log, say_warnings
 from mcpcore.client import Client, ClientOptions, connect
 from mcpcore.errors import McpError
 from mcpcore.transport import StdioServer
+from mcpcore.transport.web import HttpServer
 from mcpcore.waiting import Timeouts
 
 T = TypeVar("T")
@@ -26,12 +27,16 @@ class Reach(msgspec.Struct, frozen=True):
 
     command: str | Sequence[str]
     env: dict[str, str]
+    url: str | None = None
+    headers: dict[str, str] = {}
     cwd: str | None = None
     timeout: float | None = None
     revision: str | None = None
     strict: bool = False
 
-    def server(self) -> StdioServer:
+    def server(self) -> StdioServer | HttpServer:
+        if self.url is not None:
+            return HttpServer(url=self.url, headers=self.headers)
         return StdioServer(command=self.command, env=self.env, cwd=self.cwd, stderr=say)
 
     def options(self) -> ClientOptions:

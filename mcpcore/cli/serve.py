@@ -1,4 +1,4 @@
-"""`mcpcore serve`: find the server in a file, and run it on stdin and stdout."""
+"""`mcpcore serve`: find the server in a file, and run it on stdin and stdout, or over HTTP."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 
@@ -15,16 +16,49 @@ from mcpcore.server.stdio import run_stdio
 from mcpcore.transport import claim_stdio
 
 
-@click.command("serve", epilog="\b\nmcpcore serve server.py")
+@click.command(
+    "serve", epilog="\b\nmcpcore serve server.py\nmcpcore serve server.py --http --port 8000"
+)
 @click.argument("target", metavar="FILE[:NAME]")
-def serve_command(target: str) -> None:
+@click.option("--http", is_flag=True, help="Serve over HTTP.")
+@click.option("--host", help="The address to listen on. Default: 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Default: 8000; 0 takes a free one.")
+@click.option("--path", help="Where the endpoint is. Default: /mcp.")
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host that the server is reached by, besides loopback. May be repeated.",
+)
+@click.option(
+    "--allowed-origin",
+    "allowed_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="An origin whose pages may ask, such as https://example.com. May be repeated.",
+)
+def serve_command(target: str, *, http: bool, **options: Any) -> None:
     """Serve the `Server` in FILE on stdin and stdout; NAME says which, if there are several.
 
     What the file prints goes to stderr. If it calls `server.run()` itself, that serves just as well.
     """
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    if given and not http:
+        raise click.UsageError(
+            f"--{next(iter(given)).rstrip('s').replace('_', '-')} goes with --http."
+        )
     path, name = _split(target)
     if not path.is_file():
         raise click.UsageError(f"There is no file {str(path)!r}.")
+    if http:
+        try:
+            find_server(load(path), name).run("http", **given)
+        except ModuleNotFoundError as error:
+            if error.name != "h11":
+                raise
+            raise click.UsageError(f"{error}.") from None
+        return
     # Before the file runs: not even what it prints while it is loaded may reach the client.
     channel = claim_stdio()
     run_stdio(find_server(load(path), name), channel)

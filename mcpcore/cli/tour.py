@@ -1,17 +1,20 @@
 """`mcpcore tour`: a whole session with a real server, frame by frame.
 
-Nothing is staged. A client of this library talks to a child process, a `TapChannel` between them
-shows what crosses, and each step checks that what should happen did.
+Nothing is staged. A client of this library talks to a child process, or to a server over HTTP; a
+`TapChannel` between them shows what crosses, and each step checks that what should happen did.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+import importlib.util
 import io
 import shlex
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -30,11 +33,15 @@ from mcpcore.cli.output import (
 )
 from mcpcore.cli.reports import say_warnings
 from mcpcore.cli.running import run
+from mcpcore.cli.serve import find_server, load
 from mcpcore.client import Client, connect
 from mcpcore.protocol.events import Progress
 from mcpcore.rules import RULES
+from mcpcore.runtime import single
 from mcpcore.transport import StdioServer, start_server
+from mcpcore.transport.channel import Channel
 from mcpcore.transport.tap import Direction, TapChannel
+from mcpcore.transport.web import HttpServer
 from mcpcore.types import CallToolResult
 from mcpcore.waiting import Timeouts
 
@@ -238,20 +245,65 @@ async def walk(tour: Tour, server: StdioServer) -> None:
     tour.rule("Frames to its stdin are marked -->, those from its stdout <--", "STDIO-03")
     tour.remark("Long ones are cut; --full shows them whole. mcpcore/rules.py lists the rules.")
     channel = await start_server(server)
-    tap = TapChannel(channel, tour.frame)
-    tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")
-    async with connect(tap, timeouts=Timeouts(connect=PATIENCE, request=PATIENCE)) as client:
-        info = client.server_info
-        tour.note(f"{info.name} {info.version}, revision {client.revision}")
-        for title, text, step in STEPS:
-            tour.step(title, text)
-            await step(tour, client)
+    async with _shown(tour, channel) as client:
         tour.step("Shutdown", "There is no message for it. On pipes the end of the input says it.")
         start = trio.current_time()
         await client.aclose()
         seconds = trio.current_time() - start
         tour.broken.update(client.forgiven.counts)
         _check_end(tour, channel.exit_status, seconds, server.close_grace)
+
+
+@asynccontextmanager
+async def _shown(tour: Tour, channel: Channel) -> AsyncIterator[Client]:
+    """A client on `channel` whose frames are shown, after all steps but the last."""
+    tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")
+    patient = Timeouts(connect=PATIENCE, request=PATIENCE)
+    async with connect(TapChannel(channel, tour.frame), timeouts=patient) as client:
+        info = client.server_info
+        tour.note(f"{info.name} {info.version}, revision {client.revision}")
+        for title, text, step in STEPS:
+            tour.step(title, text)
+            await step(tour, client)
+        yield client
+
+
+async def walk_over_http(tour: Tour, url: str) -> None:
+    """The same tour, of a server at a URL."""
+    # Optional extra: only those who go over HTTP need it.
+    from mcpcore.transport.http_channel import HttpChannel  # noqa: PLC0415
+
+    tour.step("Start", url)
+    tour.rule("Each frame marked --> is a POST of its own", "HTTP-09")
+    tour.rule("Those marked <-- are its answer, as JSON or as events of a stream", "HTTP-12")
+    tour.remark("Long ones are cut; --full shows them whole. mcpcore/rules.py lists the rules.")
+    async with _shown(tour, HttpChannel(HttpServer(url=url))) as client:
+        tour.step(
+            "Shutdown", "The client tells the server by DELETE that the session is done with."
+        )
+        await client.aclose()
+        tour.broken.update(client.forgiven.counts)
+    if tour.broken:
+        raise Unexpected(f"frames of the server broke rules: {', '.join(sorted(tour.broken))}")
+    tour.note(f"{tour.frames} frames crossed, and all went as it should")
+
+
+async def walk_with_example(tour: Tour) -> None:
+    """The tour over HTTP of the example, which is served for it in this process."""
+    # Optional extra: only those who go over HTTP need it.
+    from mcpcore.server.http.listener import serve_http  # noqa: PLC0415
+
+    server = find_server(load(example_server()), None)
+    stop = trio.Event()
+    try:
+        async with trio.open_nursery() as nursery:
+            (url,) = await nursery.start(partial(serve_http, server, port=0, stop=stop))
+            try:
+                await walk_over_http(tour, url)
+            finally:
+                stop.set()
+    except BaseExceptionGroup as group:
+        raise single(group) from None
 
 
 def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> None:
@@ -268,16 +320,30 @@ def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> 
 
 @click.command("tour", epilog="\b\nmcpcore tour\nmcpcore tour --full | less")
 @click.option("--server", metavar="CMD", help="Another server with the same tools.")
+@click.option("--http", is_flag=True, help="Over HTTP instead of pipes.")
+@click.option("--url", metavar="URL", help="A server over HTTP with the same tools.")
 @click.option("--full", is_flag=True, help="Show long frames whole.")
-def tour_command(server: str | None, *, full: bool) -> None:
+def tour_command(server: str | None, url: str | None, *, http: bool, full: bool) -> None:
     """Watch a session: every frame between a client and a server, and the rule it follows."""
     say_warnings()
+    if server is not None and (http or url is not None):
+        raise click.UsageError("--server names a command; over HTTP there is --url.")
+    if http or url is not None:
+        if importlib.util.find_spec("h11") is None:
+            raise click.UsageError("HTTP needs h11: pip install 'mcpcore[http]'.")
+        tour = Tour(full=full)
+        _tell(lambda: walk_with_example(tour) if url is None else walk_over_http(tour, url))
+        return
     command = _words(server) if server is not None else [sys.executable, str(example_server())]
     # The example must find this very package, wherever it was imported from.
     env = {} if server is not None else {"PYTHONPATH": str(_package().parent)}
     target = StdioServer(command=command, env=env, stderr=say)
+    _tell(lambda: walk(Tour(full=full), target))
+
+
+def _tell(work: Callable[[], Awaitable[None]]) -> None:
     try:
-        run(lambda: walk(Tour(full=full), target))
+        run(work)
     except Unexpected as error:
         say(f"error: {visible(str(error))}")
         raise click.exceptions.Exit(error.code) from None

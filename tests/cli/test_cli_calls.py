@@ -337,8 +337,8 @@ def test_env_and_cwd_are_for_the_server(run, tmp_path):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (["list"], "No server: give one by --stdio CMD, or -- CMD ARGS"),
-        (["call", "add"], "No server: give one by --stdio CMD."),
+        (["list"], "No server: give one by --stdio CMD, --url URL, or -- CMD ARGS"),
+        (["call", "add"], "No server: give one by --stdio CMD or --url URL."),
         (["ping", "--stdio", "x", "--", "y"], "Two servers"),
         (["ping", "--"], "command is empty"),
         (["ping", "--stdio", " "], "command is empty"),
