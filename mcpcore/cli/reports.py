@@ -9,7 +9,7 @@ import msgspec
 from mcpcore import types as t
 from mcpcore.cli.output import CONNECTION, PROTOCOL, say, visible
 from mcpcore.client import ForgivenReport
-from mcpcore.errors import ConnectionLost, McpError, RequestFailed, RequestTimeout
+from mcpcore.errors import ConnectionLost, HttpError, McpError, RequestFailed, RequestTimeout
 from mcpcore.protocol.events import Progress
 from mcpcore.rules import RULES
 
@@ -24,7 +24,8 @@ def say_error(error: McpError) -> int:
     else:
         text = str(error)
     say(f"error: {visible(_one_line(text))}")
-    return CONNECTION if isinstance(error, ConnectionLost | RequestTimeout) else PROTOCOL
+    lost = isinstance(error, ConnectionLost | HttpError | RequestTimeout)
+    return CONNECTION if lost else PROTOCOL
 
 
 def say_progress(progress: Progress) -> None:

@@ -111,6 +111,21 @@ careful, by a peer that replays
   asks and ends: Booking 7: how many seats?
   runs again from the top: booking 7: 2 seats
 """,
+    "07_over_http": """\
+ada asks for ORD-104: shipped
+ada asks for ORD-105: you have no order with this id
+ada asks for ORD-999: you have no order with this id
+without a token: HTTP 401 Bearer
+""",
+    "08_inside_another_app": """\
+over MCP: Hello, Ada!
+over HTTP: a page for people
+""",
+    "09_broken_connections": """\
+arrived after 12 days
+each day was heard of once: True
+connections were cut: True
+""",
 }
 
 
