@@ -1,9 +1,10 @@
 """A call that outlives its connections.
 
-Between client and server stands a relay that cuts all connections now and then, as networks do. Notice: the
-tool never hears of it, for a broken connection cancels nothing. The server numbers what it says and
-remembers it, the client comes back with the number of the last event that it got, and the call ends with
-its answer, each progress exactly once.
+Between client and server stands a relay that cuts all connections now and then, as networks do.
+
+Notice: the tool never hears of it, for a broken connection cancels nothing. The server numbers what it says
+and remembers it, the client comes back with the number of the last event that it got, and the call ends
+with its answer, each progress exactly once.
 
 Exercise: give `serve_http` the option `store=None`. What does the client say then, and why can it say no
 more?
