@@ -10,6 +10,7 @@ from __future__ import annotations
 import http
 import logging
 import math
+import re
 import time
 from collections.abc import Sequence
 from email.utils import formatdate
@@ -220,7 +221,7 @@ class _Connection:
             if answer.events is None:
                 await self._answer(answer)
             else:
-                await self._write_events(self._head(answer), answer.events)
+                await self._write_events(answer, answer.events)
             del answer
             if http.their_state is h11.SEND_BODY and not hesitates:
                 # A small body that nobody wanted to see is no reason to close.
@@ -265,7 +266,11 @@ class _Connection:
             self._http.receive_data(await self._wire.receive())
 
     def _describe(self, request: h11.Request) -> HttpRequest:
-        path, _, query = request.target.decode("latin-1").partition("?")
+        target = request.target.decode("latin-1")
+        if not target.startswith("/"):
+            # As a proxy is asked; the Host header says the same of it.
+            target = _ABSOLUTE.sub("", target)
+        path, _, query = target.partition("?")
         return HttpRequest(
             request.method.decode("ascii"),
             path,
@@ -325,9 +330,10 @@ class _Connection:
             self._http.send(h11.EndOfMessage()),
         )
 
-    async def _write_events(self, head: bytes | None, events: EventSource) -> None:
+    async def _write_events(self, answer: Answer, events: EventSource) -> None:
         self._waiting_for = "reading the answer"
         try:
+            head = self._head(answer)
             if self._bare:
                 await self._send(head, self._http.send(h11.EndOfMessage()))
                 return
@@ -353,7 +359,7 @@ class _Connection:
     async def _refuse(self, status: int, why: str) -> None:
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        body = f"Bad Request: {why}".encode()
+        body = b"%b: %b" % (_REASONS.get(status, b"Bad Request"), why.encode())
         headers = [
             (b"Content-Type", b"text/plain; charset=utf-8"),
             (b"Content-Length", b"%d" % len(body)),
@@ -376,6 +382,8 @@ class _Connection:
                 if not await self._wire.receive():
                     return
 
+
+_ABSOLUTE = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 
 _REASONS = {status.value: status.phrase.encode() for status in http.HTTPStatus}
 
