@@ -11,9 +11,7 @@ What comes is handed on by the task that read it. Nothing here raises into the n
 
 from __future__ import annotations
 
-import http
 import logging
-import random
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -32,14 +30,15 @@ from mcpcore.protocol.headers import (
     LAST_EVENT_ID,
     PROTOCOL_VERSION,
     SESSION_ID,
-    joined,
     media_type,
 )
 from mcpcore.protocol.sse import MESSAGE, SseDecoder
 from mcpcore.revisions import Revision
+from mcpcore.transport.attempts import ATTEMPTS, Attempts
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 from mcpcore.transport.net.exchange import Exchange, HttpClient
-from mcpcore.transport.net.url import parse, resolve
+from mcpcore.transport.net.refusals import meaning, refusal
+from mcpcore.transport.net.url import parse
 from mcpcore.transport.web import HttpServer, encode_headers
 
 logger = logging.getLogger("mcpcore.transport")
@@ -50,22 +49,8 @@ CLOSE_TIME = 2.0
 LINGER = 1.0
 """Seconds that a stream has to end after its answer came; then its connection is closed."""
 
-FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Seconds before a stream is opened anew: doubled with each attempt in vain, up to the longest."""
-
-POLITE = 0.1
-"""Seconds: a server that asks to be asked again faster than that is asked ever slower, unless it has
-something to say."""
-
-ATTEMPTS = 5
-"""Attempts in a row, all in vain, after which a stream is given up. They take about ten seconds: enough
-for a server that is started again, little enough for whoever waits."""
-
 OPENING = 2.0
 """Seconds that requests wait at most for the server's own stream to open."""
-
-LIVED = 5.0
-"""Seconds after which a stream that ends without an event was worth opening."""
 
 _EXCERPT = 4096
 
@@ -82,46 +67,6 @@ class _Call:
         self.scope = trio.CancelScope()
         self.written = False
         self.answered = False
-
-
-class _Attempts:
-    """When to open a stream anew, and whether to go on. The original connection is the first attempt."""
-
-    def __init__(self) -> None:
-        self.retry: float | None = None
-        self.in_vain = 0
-        """Attempts in a row that brought neither a message nor a new place to resume from."""
-        self._silent = 0
-        """Attempts in a row that brought no message."""
-
-    def failed(self) -> None:
-        """No stream was had at all."""
-        self.in_vain += 1
-        self._silent += 1
-
-    def ended(self, decoder: SseDecoder, *, messages: int, seconds: float) -> None:
-        """A stream ended after so many `seconds`. One that lived for a while was worth opening."""
-        lived = seconds > LIVED
-        if decoder.retry is not None:
-            self.retry = decoder.retry / 1000
-        self._silent = 0 if messages or lived else self._silent + 1
-        worth = messages or lived or decoder.last_event_id is not None
-        self.in_vain = 0 if worth else self.in_vain + 1
-
-    @property
-    def hopeless(self) -> bool:
-        return self.in_vain >= ATTEMPTS
-
-    def delay(self) -> float:
-        """Seconds to wait: what the server asks for, and longer the more attempts were in vain; not the
-        same for everybody who lost a connection at the same time.
-        """
-        asked = self.retry
-        if asked is not None and asked >= POLITE and not self.in_vain:
-            return asked
-        tried = max(self.in_vain, self._silent)
-        longest = min(FIRST_DELAY * 2.0**tried, LONGEST_DELAY)
-        return max(asked or 0.0, longest * random.uniform(0.5, 1.0))  # noqa: S311 - nobody gains by guessing it
 
 
 class HttpChannel(Channel):
@@ -326,7 +271,7 @@ class HttpChannel(Channel):
 
     async def _read_stream(self, exchange: Exchange, call: _Call) -> None:
         """Read the events that answer a request, on as many connections as it takes."""
-        attempts = _Attempts()
+        attempts = Attempts()
         began = trio.current_time()
         decoder = self._decoder()
         messages = await self._read_events(exchange, decoder, call, None)
@@ -425,7 +370,7 @@ class HttpChannel(Channel):
 
     async def _keep_listening(self) -> None:
         """Open the standalone stream, and open it anew whenever it ends."""
-        attempts = _Attempts()
+        attempts = Attempts()
         where: str | None = None
         while not self._session_over:
             began = trio.current_time()
@@ -453,7 +398,7 @@ class HttpChannel(Channel):
             where = decoder.last_event_id or where
             if self._listening_scope.cancelled_caught:
                 # Nothing was heard for so long that the connection may be dead without knowing it.
-                attempts = _Attempts()
+                attempts = Attempts()
             elif not had:
                 attempts.failed()
             if attempts.hopeless:
@@ -531,23 +476,14 @@ class HttpChannel(Channel):
             if isinstance(message, ErrorResponse) and message.id == call.id:
                 self._deliver(body, call)
                 return
-        error = self._make_error(exchange, _meaning(exchange), body)
+        error = refusal(exchange, meaning(exchange), body)
         if ended and self._session is not None:
             self._end_session()
             raise SessionEnded(f"{self._url}: {_OVER}", delivered=False, answer=error)
         raise error
 
     async def _error(self, exchange: Exchange, problem: str) -> HttpError:
-        return self._make_error(exchange, problem, await exchange.excerpt(_EXCERPT))
-
-    def _make_error(self, exchange: Exchange, problem: str, body: bytes) -> HttpError:
-        return HttpError(
-            problem,
-            status=exchange.status,
-            url=str(exchange.url),
-            excerpt=jsonrpc.excerpt(body),
-            headers=joined(exchange.headers),
-        )
+        return refusal(exchange, problem, await exchange.excerpt(_EXCERPT))
 
     def _end_session(self) -> None:
         self._session_over = True
@@ -640,26 +576,3 @@ def _answers(message: object, id: RequestId) -> bool:
 
 def _is_stream(exchange: Exchange) -> bool:
     return exchange.status == 200 and media_type(exchange.header(b"content-type")) == EVENT_STREAM
-
-
-def _meaning(exchange: Exchange) -> str:
-    """What an HTTP status says, and what to do about it."""
-    try:
-        phrase = http.HTTPStatus(exchange.status).phrase
-    except ValueError:
-        phrase = ""
-    said = f"HTTP {exchange.status} {phrase}".rstrip()
-    location = exchange.header(b"location")
-    if 300 <= exchange.status < 400 and location is not None:
-        try:
-            target = str(resolve(exchange.url, location))
-        except ValueError:
-            target = "somewhere else"
-        return f"{said}: the server is at {target}; connect to that"
-    hints = {
-        401: "; credentials are needed: headers={'Authorization': ...}",
-        403: "; the credentials do not suffice, or the server does not serve this origin",
-        404: "; is this the endpoint's path?",
-        405: "; is this the endpoint's path, and does it speak Streamable HTTP?",
-    }
-    return said + hints.get(exchange.status, "")

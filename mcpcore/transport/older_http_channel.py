@@ -14,14 +14,15 @@ from collections import deque
 import trio
 
 from mcpcore import jsonrpc
-from mcpcore.errors import ConnectionLost, HttpError, McpError
+from mcpcore.errors import ConnectionLost, McpError
 from mcpcore.jsonrpc import Request, RequestId
 from mcpcore.protocol.events import Undelivered
 from mcpcore.protocol.framing import Frame, NeedData
-from mcpcore.protocol.headers import EVENT_STREAM, JSON, joined, media_type
+from mcpcore.protocol.headers import EVENT_STREAM, JSON, media_type
 from mcpcore.protocol.sse import MESSAGE, SseDecoder
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 from mcpcore.transport.net.exchange import Exchange, HttpClient
+from mcpcore.transport.net.refusals import meaning, refusal
 from mcpcore.transport.net.url import Url, parse, resolve
 from mcpcore.transport.web import HttpServer, encode_headers
 
@@ -163,13 +164,7 @@ class OlderHttpChannel(Channel):
             try:
                 body = await exchange.excerpt(4096)
                 if not 200 <= exchange.status < 300:
-                    error = HttpError(
-                        f"HTTP {exchange.status}",
-                        status=exchange.status,
-                        url=str(url),
-                        excerpt=jsonrpc.excerpt(body),
-                        headers=joined(exchange.headers),
-                    )
+                    error = refusal(exchange, meaning(exchange), body)
             finally:
                 exchange.close()
         except McpError as failure:

@@ -31,7 +31,7 @@ from mcpcore import (
     connect,
 )
 from mcpcore.errors import HttpError, SessionEnded
-from mcpcore.transport import http_channel
+from mcpcore.transport import attempts
 from mcpcore.transport.http import Answer
 from mcpcore.transport.web import HttpServer, Network
 
@@ -252,25 +252,25 @@ async def test_f_076_a_stream_that_ends_at_once_is_no_storm(
     monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """F-078: giving up is visible, and what gets through shows that it may be tried again."""
-    monkeypatch.setattr(http_channel, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(attempts, "FIRST_DELAY", 0.001)
 
     def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
         return Answer(200, EVENTS, events=Feed()) if seen.method == "GET" else None
 
     async with scripted_web(script) as (web, url), connect(url) as client:
-        await web.wait_for("GET", http_channel.ATTEMPTS)
+        await web.wait_for("GET", attempts.ATTEMPTS)
         while "given up after 5 attempts" not in caplog.text:
             await trio.lowlevel.checkpoint()
-        assert len(web.of("GET")) == http_channel.ATTEMPTS
+        assert len(web.of("GET")) == attempts.ATTEMPTS
         await client.ping()
-        await web.wait_for("GET", http_channel.ATTEMPTS + 1)
+        await web.wait_for("GET", attempts.ATTEMPTS + 1)
 
 
 async def test_f_076_a_server_that_wants_to_be_asked_at_once_is_asked_ever_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It says where to resume, and has nothing to say."""
-    monkeypatch.setattr(http_channel, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(attempts, "FIRST_DELAY", 0.01)
     times: list[float] = []
 
     def script(web: ScriptedWeb, seen: Seen) -> Answer | None:

@@ -19,7 +19,7 @@ from web_server import Web, call, initialize, serving
 
 from mcpcore import ConnectionLost, Context, Server, Timeouts, connect
 from mcpcore.server.http.endpoint import Endpoint
-from mcpcore.transport import http_channel
+from mcpcore.transport import attempts
 from mcpcore.transport.net import exchange
 from mcpcore.transport.net.listen import HttpListener
 from mcpcore.transport.web import HttpServer
@@ -218,7 +218,7 @@ async def test_a_server_that_is_killed_in_the_middle_of_a_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call ends with a reason, after a few attempts to have its answer from a new server."""
-    monkeypatch.setattr(http_channel, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(attempts, "FIRST_DELAY", 0.01)
     async with program(SERVER.format(port=0), tmp_path) as process:
         said = b""
         while b"\n" not in said:
