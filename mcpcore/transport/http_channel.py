@@ -468,16 +468,13 @@ class HttpChannel(Channel):
 
     async def _refused(self, exchange: Exchange, call: _Call | None) -> None:
         """Raise what an HTTP status means, unless its body answers the request."""
-        challenge = exchange.header(b"www-authenticate")
-        ended = exchange.status == 404 or (exchange.status == 401 and challenge is None)
         body = await exchange.excerpt(_EXCERPT)
-        if call is not None:
-            message = jsonrpc.decode(body, []) if body else None
-            if isinstance(message, ErrorResponse) and message.id == call.id:
-                self._deliver(body, call)
-                return
+        message = jsonrpc.decode(body, []) if body else None
+        if call is not None and isinstance(message, ErrorResponse) and message.id == call.id:
+            self._deliver(body, call)
+            return
         error = refusal(exchange, meaning(exchange), body)
-        if ended and self._session is not None:
+        if self._session is not None and _says_session_is_over(exchange, message):
             self._end_session()
             raise SessionEnded(f"{self._url}: {_OVER}", delivered=False, answer=error)
         raise error
@@ -572,6 +569,20 @@ def _answers(message: object, id: RequestId) -> bool:
     if isinstance(message, Batch):
         return any(_answers(member, id) for member, _ in message.members)
     return isinstance(message, Response | ErrorResponse) and str(message.id) == str(id)
+
+
+def _says_session_is_over(exchange: Exchange, message: object) -> bool:
+    """Whether a refusal means that there is no such session (any more).
+
+    404 says so. A widespread example of a server says it by 400, with an error that names the session; and
+    a 401 that asks for nothing, of a server that was content so far, mostly comes from one that was started
+    anew.
+    """
+    if exchange.status == 400 and isinstance(message, ErrorResponse):
+        return "session" in message.error.message.lower()
+    if exchange.status == 401:
+        return exchange.header(b"www-authenticate") is None
+    return exchange.status == 404
 
 
 def _is_stream(exchange: Exchange) -> bool:

@@ -534,6 +534,26 @@ async def test_a_session_that_cannot_be_replaced_fails_the_call_and_the_next_tri
         await client.ping()
 
 
+async def test_f_068_a_server_that_says_by_400_that_the_session_is_over() -> None:
+    """Its clients recover all the same. Any other 400 is what it is."""
+
+    def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
+        if seen.rpc == "initialize":
+            web.session = f"s{len(web.of('initialize'))}"
+            return None
+        if seen.headers.get("mcp-session-id") == "s1" and seen.rpc == "ping":
+            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            return web.json({"jsonrpc": "2.0", "error": error, "id": None}, status=400)
+        return Answer(400, (), b"no session of this kind") if seen.rpc == "tools/call" else None
+
+    async with scripted_web(script) as (web, url), connect(url) as client:
+        await client.ping()
+        assert len(web.of("initialize")) == 2
+        with pytest.raises(HttpError, match="HTTP 400"):
+            await client.call_tool("f")
+        assert len(web.of("initialize")) == 2
+
+
 async def test_f_072_a_401_without_a_challenge_may_mean_the_session() -> None:
     def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
         if seen.rpc == "initialize":
