@@ -224,8 +224,8 @@ def refuse_batch(data: bytes, reason: str) -> Malformed:
     try:
         _decode_raw(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        if mend_surrogates(data) is None:
-            return _unparsable(data, error)
+        mended = mend_surrogates(data)
+        return _unparsable(data, error) if mended is None else refuse_batch(mended, reason)
     return _invalid(reason, data)
 
 

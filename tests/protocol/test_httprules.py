@@ -286,6 +286,12 @@ def test_sessions_that_are_missing_or_unknown() -> None:
     assert httprules.session_unknown().status == 404
 
 
+def test_too_many_sessions_are_refused_with_a_time_to_come_back() -> None:
+    refusal = httprules.sessions_full()
+    assert refusal.status == 503
+    assert refusal.headers == (("Retry-After", "60"),)
+
+
 def test_a_body_that_is_too_large_ends_the_connection() -> None:
     refusal = httprules.too_large(10)
     assert refusal.status == 413

@@ -126,6 +126,11 @@ def test_an_endless_comment_costs_no_memory() -> None:
     assert decoder.next_event() == ServerSentEvent(b"1")
 
 
+def test_line_ends_between_tokens_do_not_cut_an_event() -> None:
+    """Raw members may hold them: JSON allows them between its tokens."""
+    assert encode_event(b'{"a":\r\n1}') == b'data: {"a":  1}\n\n'
+
+
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one byte"):
         SseDecoder(0)
