@@ -192,10 +192,12 @@ class OlderHttpChannel(Channel):
             self._room.unpark_all()
 
     async def aclose(self) -> None:
+        # Without a stream there is nobody left to post to, but what is under way may end.
+        waiting = self._outbox if self._lost is None and self._post_to is not None else ()
         self._end(ConnectionLost("this side closed the connection"))
         try:
             with trio.move_on_after(CLOSE_TIME, shield=True):
-                while self._posting and not self._closed.is_set():
+                while (waiting or self._posting) and not self._closed.is_set():
                     await self._posted.park()
         finally:
             self._closed.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from web_server import Web, call, initialize, request, serving
 
 from mcpcore import ConnectionLost, Context, HttpError, HttpServer, Server, connect
 from mcpcore.transport.http import Answer
+from mcpcore.transport.older_http_channel import OlderHttpChannel
+
+INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 
 def make_server() -> Server:
@@ -115,6 +119,30 @@ async def test_hsse_03_the_endpoint_is_taken_as_it_is() -> None:
             with pytest.raises(ConnectionLost, match="ended the stream"):
                 while True:
                     await client.ping()
+
+
+async def test_what_was_said_before_the_close_is_posted(caplog: pytest.LogCaptureFixture) -> None:
+    feed = Feed(b"event: endpoint\ndata: /post\n\n", ended=False)
+
+    def script(web: ScriptedWeb, seen: Seen) -> Answer | None:
+        if seen.method == "GET":
+            return Answer(200, EVENTS, events=feed)
+        usual = web.usual(seen)
+        if usual.body:
+            feed.say(b"data: " + usual.body + b"\n\n")
+        return Answer(202)
+
+    async with scripted_web(script) as (web, url):
+        channel = OlderHttpChannel(HttpServer(url=url))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(channel.run)
+            channel.send_nowait(json.dumps(request("ping")).encode())
+            await channel.receive()
+            for _ in range(5):
+                channel.send_nowait(INITIALIZED)
+            await channel.aclose()
+        assert len(web.of("notifications/initialized")) == 5
+    assert "not delivered" not in caplog.text
 
 
 async def test_what_the_server_refuses() -> None:

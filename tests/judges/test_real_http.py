@@ -1029,19 +1029,24 @@ EVERYTHING = "@modelcontextprotocol/server-everything"
 def everything_program() -> list[str]:
     installed = shutil.which("mcp-server-everything")
     if installed is not None:
-        return [installed, "streamableHttp"]
+        return [installed]
     npx = shutil.which("npx")
     if npx is None or not REAL:
         absent(EVERYTHING, f"npm install -g {EVERYTHING}; with MCPCORE_REAL=1, npx fetches it")
-    return [npx, "-y", EVERYTHING, "streamableHttp"]
+    return [npx, "-y", EVERYTHING]
 
 
-@pytest.fixture(scope="module")
-def everything(everything_program: list[str]) -> Iterator[str]:
-    """server-everything over HTTP for all the tests of it; gives the URL."""
+@pytest.fixture(
+    scope="module",
+    params=[("streamableHttp", "/mcp"), ("sse", "/sse")],
+    ids=["streamable", "older"],
+)
+def everything(request: pytest.FixtureRequest, everything_program: list[str]) -> Iterator[str]:
+    """server-everything over HTTP, in its newer and its older transport, for all the tests of it; gives the URL."""
     port = free_port()
+    transport, path = request.param
     process = subprocess.Popen(
-        everything_program,
+        [*everything_program, transport],
         env={**os.environ, "PORT": str(port)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -1056,15 +1061,15 @@ def everything(everything_program: list[str]) -> Iterator[str]:
     said = ""
     for line in process.stdout:
         said += line
-        if f"listening on port {port}" in line:
+        if f"on port {port}" in line:
             break
     alarm.cancel()
     # It says something about each request, which has to go somewhere.
     drain = threading.Thread(target=process.stdout.read, daemon=True)
     drain.start()
     try:
-        assert f"listening on port {port}" in said, said
-        yield f"http://127.0.0.1:{port}/mcp"
+        assert f"on port {port}" in said, said
+        yield f"http://127.0.0.1:{port}{path}"
     finally:
         _kill_group(process.pid)
         process.wait()
@@ -1283,7 +1288,9 @@ async def test_everything_started_anew_is_met_with_a_new_session(
     environment = {**os.environ, "PORT": str(port)}
     server = HttpServer(url=f"http://127.0.0.1:{port}/mcp", network=DIRECT)
     async with (
-        restartable(everything_program, f"listening on port {port}", env=environment) as restart,
+        restartable(
+            [*everything_program, "streamableHttp"], f"listening on port {port}", env=environment
+        ) as restart,
         connect(server) as client,
     ):
         await client.ping()
@@ -1371,16 +1378,20 @@ async def test_a_new_session_takes_the_place_of_one_that_mcp_proxy_forgot(mcp_pr
             await replaced.until(1)
 
 
-async def test_the_old_transport_of_mcp_proxy_is_an_error_that_says_what_is_missing(
-    mcp_proxy: str,
-) -> None:
-    """/sse is the transport of 2024-11-05, which our client does not speak."""
+async def test_our_client_finds_the_older_transport_of_mcp_proxy(mcp_proxy: str) -> None:
+    """Its /sse refuses a POST with 405, upon which the client asks for the stream of 2024-11-05."""
     port = free_port()
-    async with restartable(proxy_command(mcp_proxy, port), PROXIES):
-        error = await failure(f"http://127.0.0.1:{port}/sse")
-        assert isinstance(error, HttpError)
-        assert error.status == 405
-        assert "does it speak Streamable HTTP?" in str(error)
+    async with (
+        restartable(proxy_command(mcp_proxy, port), PROXIES),
+        connect(HttpServer(url=f"http://127.0.0.1:{port}/sse", network=DIRECT)) as client,
+    ):
+        with trio.fail_after(2 * PATIENCE):
+            assert client.server_info.name == "judged"
+            echo = await client.call_tool("echo", {"word": "Zoë", "n": 1})
+            assert json.loads(echo.text) == {"n": 1, "word": "Zoë"}
+            assert (await client.call_tool("fails")).is_error
+            assert len(await client.list_resources()) == 5
+            assert not client.forgiven, client.forgiven
 
 
 async def test_mcp_proxy_is_a_client_of_our_http_server(mcp_proxy: str, tmp_path: Path) -> None:
