@@ -19,40 +19,30 @@ from functools import partial
 import msgspec
 import trio
 
-from mcpcore import __version__, jsonrpc
-from mcpcore.errors import ConnectionLost, HttpError, McpError, SessionEnded
+from mcpcore import jsonrpc
+from mcpcore.errors import ConnectionLost, McpError, SessionEnded
 from mcpcore.jsonrpc import Batch, ErrorResponse, Malformed, Request, RequestId, Response
 from mcpcore.protocol.events import Undelivered
-from mcpcore.protocol.framing import Decoded, Frame, NeedData
+from mcpcore.protocol.framing import Decoded, Frame
 from mcpcore.protocol.headers import (
     EVENT_STREAM,
     JSON,
-    LAST_EVENT_ID,
-    PROTOCOL_VERSION,
-    SESSION_ID,
     media_type,
 )
-from mcpcore.protocol.sse import MESSAGE, SseDecoder
 from mcpcore.revisions import Revision
-from mcpcore.transport.attempts import ATTEMPTS, Attempts
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
-from mcpcore.transport.net.exchange import Exchange, HttpClient
-from mcpcore.transport.net.refusals import meaning, refusal
-from mcpcore.transport.net.url import parse
-from mcpcore.transport.web import HttpServer, encode_headers
+from mcpcore.transport.http_session import EXCERPT, OVER, HttpSession
+from mcpcore.transport.http_streams import AnswerStream, StandaloneStream
+from mcpcore.transport.net.exchange import Exchange
+from mcpcore.transport.web import HttpServer
 
 logger = logging.getLogger("mcpcore.transport")
 
 CLOSE_TIME = 2.0
 """Seconds that the end may take: for what was taken to be written, and for the server to end its session."""
 
-LINGER = 1.0
-"""Seconds that a stream has to end after its answer came; then its connection is closed."""
-
 OPENING = 2.0
 """Seconds that requests wait at most for the server's own stream to open."""
-
-_EXCERPT = 4096
 
 
 class _Call:
@@ -73,9 +63,8 @@ class HttpChannel(Channel):
     """A channel to `server`. Raises ValueError for a URL or header that is none."""
 
     def __init__(self, server: HttpServer) -> None:
-        self._url = parse(server.url)
-        self._server = server
-        self._client = HttpClient(server.network)
+        self._session = HttpSession(server)
+        self._standalone = StandaloneStream(self._session, self._deliver)
         self._take: Callable[[Frame], None] | None = None
         self._inbox: deque[Frame] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
@@ -89,18 +78,9 @@ class HttpChannel(Channel):
         self._telling = 0
         self._told = trio.lowlevel.ParkingLot()
         self._unwritten = 0
-        self._session: str | None = None
-        self._session_over = False
-        self._revision: Revision | None = None
         # Everything else waits until the server took initialized, and opened its own stream if it has one.
         self._initialized = trio.Event()
-        self._stream_settled = trio.Event()
         self._saying_initialized = False
-        self._listens = False
-        self._own_headers = encode_headers(
-            {"User-Agent": f"mcpcore/{__version__}"} | dict(server.headers)
-        )
-        self._post_headers = self._make_headers()
 
     # What goes out.
 
@@ -110,10 +90,12 @@ class HttpChannel(Channel):
         for data in messages:
             if self._lost is not None:
                 raise self._lost.again()
-            if self._session_over:
-                raise SessionEnded(_OVER, delivered=False)
+            if self._session.over:
+                raise SessionEnded(OVER, delivered=False)
             if self._unwritten > BACKLOG:
-                raise ConnectionLost(f"{self._url}: {self._unwritten} bytes wait to be sent")
+                raise ConnectionLost(
+                    f"{self._session.url}: {self._unwritten} bytes wait to be sent"
+                )
             message = jsonrpc.decode(data, [])
             if isinstance(message, Request):
                 call = _Call(message.id, message.method, len(data))
@@ -134,8 +116,7 @@ class HttpChannel(Channel):
             self._nursery.start_soon(function, *arguments)  # type: ignore[arg-type]
 
     def agreed(self, revision: Revision) -> None:
-        self._revision = revision
-        self._post_headers = self._make_headers()
+        self._session.agreed(revision)
         self._saying_initialized = True
 
     def request_over(self, id: RequestId) -> None:
@@ -193,8 +174,8 @@ class HttpChannel(Channel):
         """
         await self._initialized.wait()
         with trio.move_on_after(OPENING):
-            await self._stream_settled.wait()
-        self._stream_settled.set()
+            await self._standalone.settled.wait()
+        self._standalone.settled.set()
 
     # One request of ours.
 
@@ -202,7 +183,7 @@ class HttpChannel(Channel):
         failure: McpError | None = None
         try:
             with call.scope:
-                if self._revision is not None and not self._stream_settled.is_set():
+                if self._session.revision is not None and not self._standalone.settled.is_set():
                     await self._wait_for_opening()
                 await self._exchange(call, data)
         except McpError as error:
@@ -216,7 +197,7 @@ class HttpChannel(Channel):
                 self._written(call.size)
         if not call.answered:
             if failure is None:
-                failure = ConnectionLost(f"{self._url}: the answer ended without an answer")
+                failure = ConnectionLost(f"{self._session.url}: the answer ended without an answer")
             self._arrive(Undelivered(call.id, failure))
         self._end_if_over()
 
@@ -225,30 +206,34 @@ class HttpChannel(Channel):
             call.written = True
             self._written(call.size)
 
-        headers = await self._headers_now(self._post_headers)
-        exchange = await self._client.request(b"POST", self._url, headers, data, sent=sent)
+        exchange = await self._session.post(data, sent=sent)
         try:
             if not 200 <= exchange.status < 300:
                 await self._refused(exchange, call)
                 return
-            if not self._listens and self._initialized.is_set():
+            if not self._standalone.on and self._initialized.is_set():
                 # It was given up, and the server is there again.
                 self._listen_soon()
             if call.method == "initialize":
-                self._session = exchange.header(SESSION_ID.encode())
-                self._post_headers = self._make_headers()
+                self._session.opened(exchange)
             media = media_type(exchange.header(b"content-type"))
             if media == JSON:
-                self._deliver(await exchange.read(self._server.max_message), call, alone=True)
+                self._deliver(
+                    await exchange.read(self._session.server.max_message), call, alone=True
+                )
             elif media == EVENT_STREAM:
-                await self._read_stream(exchange, call)
+                await AnswerStream(
+                    self._session, partial(self._deliver, call=call), lambda: call.answered
+                ).read(exchange)
             else:
                 what = f"of type {media!r}" if media else "without a content"
-                raise await self._error(exchange, f"HTTP {exchange.status} {what} is no answer")
+                raise await self._session.error(
+                    exchange, f"HTTP {exchange.status} {what} is no answer"
+                )
         finally:
             exchange.close()
 
-    def _deliver(self, data: Frame, call: _Call | None, *, alone: bool = False) -> None:
+    def _deliver(self, data: Frame, call: _Call | None = None, *, alone: bool = False) -> None:
         """Hand on a message. An error without an id that comes `alone` answers what was asked."""
         if not isinstance(data, bytes):
             self._arrive(data)
@@ -267,161 +252,14 @@ class HttpChannel(Channel):
             call.answered = _answers(message, call.id)
         self._arrive(Decoded(message, data, tuple(notes)))
 
-    # Streams.
-
-    async def _read_stream(self, exchange: Exchange, call: _Call) -> None:
-        """Read the events that answer a request, on as many connections as it takes."""
-        attempts = Attempts()
-        began = trio.current_time()
-        decoder = self._decoder()
-        messages = await self._read_events(exchange, decoder, call, None)
-        where = decoder.last_event_id
-        attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
-        while not call.answered:
-            if where is None:
-                raise ConnectionLost(
-                    f"{self._url}: the stream broke before the answer, and the server did not say "
-                    "where to resume it"
-                )
-            if attempts.hopeless:
-                raise ConnectionLost(f"{self._url}: the stream broke {ATTEMPTS} times in a row")
-            await trio.sleep(attempts.delay())
-            began = trio.current_time()
-            try:
-                again = await self._get(where)
-            except ConnectionLost as error:
-                attempts.failed()
-                if attempts.hopeless:
-                    raise ConnectionLost(f"{error.reason}; {ATTEMPTS} attempts") from None
-                continue
-            try:
-                if again.status == 404 and self._session is not None:
-                    self._end_session()
-                    raise SessionEnded(_OVER, delivered=True)
-                if not _is_stream(again):
-                    raise await self._error(again, "the stream cannot be resumed")
-                decoder = self._decoder()
-                messages = await self._read_events(again, decoder, call, where)
-                attempts.ended(decoder, messages=messages, seconds=trio.current_time() - began)
-                where = decoder.last_event_id or where
-            finally:
-                again.close()
-
-    async def _read_events(
-        self, exchange: Exchange, decoder: SseDecoder, call: _Call | None, after: str | None
-    ) -> int:
-        """Read one connection to its end; gives how many messages came. An event that was had before
-        (`after`) is passed over.
-        """
-        messages = 0
-        # A stream that is done may be slow to end.
-        with trio.CancelScope() as patience:
-            while True:
-                try:
-                    chunk = await exchange.chunk()
-                except ConnectionLost as error:
-                    logger.debug("a stream broke: %s", error.reason)
-                    break
-                if not chunk:
-                    break
-                decoder.receive_data(chunk)
-                while not isinstance(event := decoder.next_event(), NeedData):
-                    if (
-                        event.data
-                        and event.type == MESSAGE
-                        and (event.id is None or event.id != after)
-                    ):
-                        messages += 1
-                        self._deliver(event.data, call)
-                if call is None:
-                    self._heard()
-                elif call.answered:
-                    patience.deadline = trio.current_time() + LINGER
-        return messages
-
-    def _decoder(self) -> SseDecoder:
-        return SseDecoder(self._server.max_message)
-
-    async def _get(self, last_event_id: str | None) -> Exchange:
-        headers = [(b"Accept", EVENT_STREAM.encode()), *self._session_headers(), *self._own_headers]
-        if last_event_id is not None:
-            headers.append((LAST_EVENT_ID.encode(), last_event_id.encode()))
-        return await self._client.request(
-            b"GET", self._url, await self._headers_now(headers), repeatable=True, urgent=True
-        )
-
-    # What the server says by itself.
-
     def _listen_soon(self) -> None:
-        if self._server.listen and not self._listens and self._nursery is not None:
-            self._listens = True
+        if self._session.server.listen and not self._standalone.on and self._nursery is not None:
+            self._standalone.on = True
             self._nursery.start_soon(self._listen)
 
     async def _listen(self) -> None:
-        try:
-            await self._keep_listening()
-        except McpError as error:
-            logger.warning("not listening to what the server says by itself any more: %s", error)
-        except Exception:
-            logger.exception("listening ended because of an error in mcpcore")
-        finally:
-            self._stream_settled.set()
+        await self._standalone.run()
         self._end_if_over()
-
-    async def _keep_listening(self) -> None:
-        """Open the standalone stream, and open it anew whenever it ends."""
-        attempts = Attempts()
-        where: str | None = None
-        while not self._session_over:
-            began = trio.current_time()
-            self._listening_scope = trio.CancelScope(deadline=began + self._server.quiet)
-            had = False
-            decoder = self._decoder()
-            try:
-                with self._listening_scope:
-                    exchange = await self._get(where)
-                    self._stream_settled.set()
-                    try:
-                        if not self._offers_stream(exchange):
-                            return
-                        if _is_stream(exchange):
-                            messages = await self._read_events(exchange, decoder, None, where)
-                            seconds = trio.current_time() - began
-                            attempts.ended(decoder, messages=messages, seconds=seconds)
-                            had = True
-                    finally:
-                        exchange.close()
-            except ConnectionLost as error:
-                logger.debug("the standalone stream: %s", error.reason)
-                self._stream_settled.set()
-            # Also if the time was up in the middle of reading: what was had must not come again.
-            where = decoder.last_event_id or where
-            if self._listening_scope.cancelled_caught:
-                # Nothing was heard for so long that the connection may be dead without knowing it.
-                attempts = Attempts()
-            elif not had:
-                attempts.failed()
-            if attempts.hopeless:
-                # The next message that gets through shows that it may be worth another try.
-                self._listens = False
-                logger.warning("the server's own stream was given up after %d attempts", ATTEMPTS)
-                return
-            await trio.sleep(attempts.delay())
-
-    def _heard(self) -> None:
-        self._listening_scope.deadline = trio.current_time() + self._server.quiet
-
-    def _offers_stream(self, exchange: Exchange) -> bool:
-        """Whether it makes sense to ask again: 405 and its like mean that there is no such stream."""
-        if exchange.status == 404 and self._session is not None:
-            self._end_session()
-            return False
-        if exchange.status in (409, 429) or (exchange.status >= 500 and exchange.status != 501):
-            return True
-        if not _is_stream(exchange):
-            logger.debug("the server has no stream of its own: HTTP %d", exchange.status)
-            return False
-        return True
 
     # Notifications and answers.
 
@@ -434,16 +272,17 @@ class HttpChannel(Channel):
             self._written(len(data))
 
         try:
-            if not initialized and self._revision is not None and not self._stream_settled.is_set():
+            if (
+                not initialized
+                and self._session.revision is not None
+                and not self._standalone.settled.is_set()
+            ):
                 await self._wait_for_opening()
-            headers = await self._headers_now(self._post_headers)
-            exchange = await self._client.request(
-                b"POST", self._url, headers, data, urgent=True, sent=sent
-            )
+            exchange = await self._session.post(data, sent=sent, urgent=True)
             try:
                 if 200 <= exchange.status < 300:
                     # What is said to it besides means nothing; it is read to keep the connection.
-                    await exchange.excerpt(_EXCERPT)
+                    await exchange.excerpt(EXCERPT)
                     self._listen_soon()
                 else:
                     await self._refused(exchange, None)
@@ -459,59 +298,24 @@ class HttpChannel(Channel):
             self._telling -= 1
             self._told.unpark_all()
             if initialized:
-                if not self._listens:
-                    self._stream_settled.set()
+                if not self._standalone.on:
+                    self._standalone.settled.set()
                 self._initialized.set()
         self._end_if_over()
 
-    # Refusals.
-
     async def _refused(self, exchange: Exchange, call: _Call | None) -> None:
         """Raise what an HTTP status means, unless its body answers the request."""
-        body = await exchange.excerpt(_EXCERPT)
+        body = await exchange.excerpt(EXCERPT)
         message = jsonrpc.decode(body, []) if body else None
         if call is not None and isinstance(message, ErrorResponse) and message.id == call.id:
             self._deliver(body, call)
-            return
-        error = refusal(exchange, meaning(exchange), body)
-        if self._session is not None and _says_session_is_over(exchange, message):
-            self._end_session()
-            raise SessionEnded(f"{self._url}: {_OVER}", delivered=False, answer=error)
-        raise error
-
-    async def _error(self, exchange: Exchange, problem: str) -> HttpError:
-        return refusal(exchange, problem, await exchange.excerpt(_EXCERPT))
-
-    def _end_session(self) -> None:
-        self._session_over = True
+        else:
+            raise self._session.refused(exchange, body, message)
 
     def _end_if_over(self) -> None:
         """A channel whose session is over ends with the last request that may still be answered."""
-        if self._session_over and not self._calls:
-            self._end(SessionEnded(_OVER, delivered=True))
-
-    # Headers.
-
-    def _make_headers(self) -> list[tuple[bytes, bytes]]:
-        return [
-            (b"Content-Type", JSON.encode()),
-            (b"Accept", f"{JSON}, {EVENT_STREAM}".encode()),
-            *self._session_headers(),
-            *self._own_headers,
-        ]
-
-    def _session_headers(self) -> list[tuple[bytes, bytes]]:
-        headers = []
-        if self._session is not None:
-            headers.append((SESSION_ID.encode(), self._session.encode("latin-1")))
-        if self._revision is not None and self._revision.version_header:
-            headers.append((PROTOCOL_VERSION.encode(), str(self._revision).encode()))
-        return headers
-
-    async def _headers_now(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        if self._server.headers_for is None:
-            return headers
-        return headers + await self._server.fresh_headers()
+        if self._session.over and not self._calls:
+            self._end(SessionEnded(OVER, delivered=True))
 
     # The life of the channel.
 
@@ -538,30 +342,12 @@ class HttpChannel(Channel):
             with trio.move_on_after(CLOSE_TIME, shield=True):
                 while self._telling and self._nursery is not None and not self._closed.is_set():
                     await self._told.park()
-                await self._delete()
+                if not self._closed.is_set():
+                    await self._session.delete()
         finally:
             self._closed.set()
             with trio.CancelScope(shield=True):
-                await self._client.aclose()
-
-    async def _delete(self) -> None:
-        """Tell the server that the session is done with. Any answer will do."""
-        if self._session is None or self._session_over or self._closed.is_set():
-            return
-        headers = [*self._session_headers(), *self._own_headers]
-        self._session_over = True
-        try:
-            exchange = await self._client.request(
-                b"DELETE", self._url, await self._headers_now(headers), repeatable=True, urgent=True
-            )
-            exchange.close()
-            if exchange.status not in (404, 405) and not 200 <= exchange.status < 300:
-                logger.debug("ending the session was answered with HTTP %d", exchange.status)
-        except McpError as error:
-            logger.debug("ending the session failed: %s", error)
-
-
-_OVER = "the server ended the session"
+                await self._session.aclose()
 
 
 def _answers(message: object, id: RequestId) -> bool:
@@ -569,21 +355,3 @@ def _answers(message: object, id: RequestId) -> bool:
     if isinstance(message, Batch):
         return any(_answers(member, id) for member, _ in message.members)
     return isinstance(message, Response | ErrorResponse) and str(message.id) == str(id)
-
-
-def _says_session_is_over(exchange: Exchange, message: object) -> bool:
-    """Whether a refusal means that there is no such session (any more).
-
-    404 says so. A widespread example of a server says it by 400, with an error that names the session; and
-    a 401 that asks for nothing, of a server that was content so far, mostly comes from one that was started
-    anew.
-    """
-    if exchange.status == 400 and isinstance(message, ErrorResponse):
-        return "session" in message.error.message.lower()
-    if exchange.status == 401:
-        return exchange.header(b"www-authenticate") is None
-    return exchange.status == 404
-
-
-def _is_stream(exchange: Exchange) -> bool:
-    return exchange.status == 200 and media_type(exchange.header(b"content-type")) == EVENT_STREAM
