@@ -137,7 +137,7 @@ class Runtime:
         self._waiting = WaitingCalls(timeouts, self._abandon)
         # Requests of the peer.
         self._workers: Workers | None = None
-        self._cancelled: set[RequestId] = set()
+        self._cancelled: dict[RequestId, None] = {}
         # Nothing is to be told of a request that is over unless the channel has a way for each.
         self._routed = type(channel).request_over is not Channel.request_over
         # While the pump works through what one read brought, what is to be sent collects here.
@@ -330,7 +330,7 @@ class Runtime:
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
         if self._workers is not None and self._workers.cancel(cancel.id):
-            self._cancelled.add(cancel.id)
+            self._cancelled[cancel.id] = None
         else:
             # It had not begun, so nobody will try to answer it.
             self._answer(Response(cancel.id, {}))
@@ -371,7 +371,7 @@ class Runtime:
                 raise
             answer = self._error(request, error)
         finally:
-            self._cancelled.discard(request.id)
+            self._cancelled.pop(request.id, None)
         assert self._workers is not None
         self._answer(answer, linger=self._workers.more_to_come)
 

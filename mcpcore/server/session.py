@@ -114,8 +114,9 @@ class Session(Handler):
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
         self._told = t.ServerCapabilities()
-        self._subscriptions: set[str] = set()
-        self._changed: set[Kind] = set()
+        # Used as sets; empty, which they mostly are, they take less, and sessions come by the thousand.
+        self._subscriptions: dict[str, None] = {}
+        self._changed: dict[Kind, None] = {}
         self._roots_changed = self._telling_roots = False
         self._token = trio.lowlevel.current_trio_token()
 
@@ -266,11 +267,11 @@ class Session(Handler):
         limit = self._offer.limits.subscriptions
         if len(self._subscriptions) >= limit and uri not in self._subscriptions:
             raise RequestFailed(BUSY, f"Busy: there are {limit} subscriptions already")
-        self._subscriptions.add(uri)
+        self._subscriptions[uri] = None
         return t.EmptyResult()
 
     def _unsubscribe(self, request: Request) -> t.EmptyResult:
-        self._subscriptions.discard(_read(request, t.ResourceParams).uri)
+        self._subscriptions.pop(_read(request, t.ResourceParams).uri, None)
         return t.EmptyResult()
 
     def _get_prompt(self, request: Request) -> Later:
@@ -365,14 +366,14 @@ class Session(Handler):
             return
         if not self._changed:
             self.runtime.start_soon(self._tell_changes)
-        self._changed.add(kind)
+        self._changed[kind] = None
 
     def _declared(self, kind: Kind) -> bool:
         return getattr(self._told, kind) is not None
 
     async def _tell_changes(self) -> None:
         await trio.sleep(DEBOUNCE)
-        kinds, self._changed = self._changed, set()
+        kinds, self._changed = self._changed, {}
         for kind in sorted(kinds):
             try:
                 await self.runtime.notify(Notification(_CHANGED[kind]))

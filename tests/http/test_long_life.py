@@ -6,8 +6,8 @@ import gc
 import os
 import signal
 import sys
-import tracemalloc
 import textwrap
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
