@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -21,7 +21,15 @@ from msgspec import UNSET
 from mcpcore import jsonrpc
 from mcpcore import types as t
 from mcpcore.errors import LocalProtocolError
-from mcpcore.revisions import FIELDS, KINDS, MULTIPLE_SAMPLING_CONTENT, REVISIONS, Field, Revision
+from mcpcore.revisions import (
+    FIELDS,
+    FILLED,
+    KINDS,
+    MULTIPLE_SAMPLING_CONTENT,
+    REVISIONS,
+    Field,
+    Revision,
+)
 
 T = TypeVar("T")
 Plan = Callable[[Any], Any]
@@ -198,6 +206,41 @@ def encode_result(id: jsonrpc.RequestId, result: Any, revision: Revision) -> byt
     plan = _PLANS[revision.position].get(type(result))
     result = fit(result, revision) if plan is None else plan(result)
     return _write(jsonrpc.Outgoing("2.0", id=id, result=result), result)
+
+
+def complete(result: Any, revision: Revision, meta: Mapping[str, Any]) -> Any:
+    """A result with the members that `revision` asks of every one of its kind, and with `meta` beside what
+    its own `_meta` holds.
+    """
+    if isinstance(result, t.Result):
+        filled: dict[str, Any] = {
+            name: value
+            for name, value in _filled(type(result), revision)
+            if getattr(result, name) is None
+        }
+        filled["meta"] = {**meta, **result.meta} if result.meta else meta
+        return msgspec.structs.replace(result, **filled)
+    if isinstance(result, dict):
+        own = result.get("_meta") or {}
+        return {**_FILLED_EVERYWHERE, **result, "_meta": {**meta, **own}}
+    return result
+
+
+_FILLED_EVERYWHERE = {
+    field.encode_name: row.value
+    for row in FILLED
+    for field in msgspec.structs.fields(t.Result)
+    if row.struct is t.Result and row.name == field.name
+}
+
+
+@functools.cache
+def _filled(struct: type[t.Result], revision: Revision) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (row.name, row.value)
+        for row in FILLED
+        if issubclass(struct, row.struct) and row.since.position <= revision.position
+    )
 
 
 def _write(envelope: jsonrpc.Outgoing, payload: Any) -> bytes:

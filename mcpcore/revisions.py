@@ -12,7 +12,7 @@ To add a revision: add its row to `REVISIONS`, then a row wherever it differs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -73,6 +73,12 @@ UNNAMED = B
 
 HANDSHAKE: tuple[str, ...] = tuple(row.name for row in (D, C, B, A))
 """The revisions that initialize can agree on, newest first."""
+
+STATELESS: tuple[str, ...] = (E.name,)
+"""The revisions whose requests stand alone, newest first."""
+
+ALL: tuple[str, ...] = STATELESS + HANDSHAKE
+"""Newest first."""
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -409,6 +415,22 @@ FIELDS: tuple[Field, ...] = (
     ),
 )
 
+
+class Filled(msgspec.Struct, frozen=True):
+    """A member that results must have since a revision, and what it says where nobody said anything."""
+
+    struct: type[t.Result]
+    name: str
+    value: Any
+    since: Revision
+
+
+FILLED: tuple[Filled, ...] = (
+    Filled(t.Result, "result_type", "complete", E),
+    Filled(t.CacheableResult, "ttl_ms", 0, E),
+    Filled(t.CacheableResult, "cache_scope", "private", E),
+)
+
 KINDS: tuple[Kind, ...] = (
     Kind(t.TextContent, A),
     Kind(t.ImageContent, A),
@@ -424,6 +446,13 @@ MULTIPLE_SAMPLING_CONTENT = D
 
 MULTIPLE_CHOICE = D
 """The first revision in which a form may ask for several of some choices."""
+
+
+USER_REJECTED = -1
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -443,14 +472,12 @@ CODES: tuple[Code, ...] = (
     Code("internal error", INTERNAL_ERROR),
     Code("user rejected sampling", -1, until=D),
     Code("resource not found", -32002, until=D),
-    Code("header mismatch", -32020, since=E),
-    Code("missing client capability", -32021, since=E),
-    Code("unsupported protocol version", -32022, since=E),
+    Code("header mismatch", HEADER_MISMATCH, since=E),
+    Code("missing client capability", MISSING_CLIENT_CAPABILITY, since=E),
+    Code("unsupported protocol version", UNSUPPORTED_VERSION, since=E),
     Code("url elicitation required", -32042, since=D, until=D),
 )
 
-USER_REJECTED = -1
-URL_ELICITATION_REQUIRED = -32042
 
 _BY_SENDER: dict[tuple[str, Role, str], Method] = {
     (revision.name, sender, row.name): row

@@ -85,12 +85,16 @@ class Later(msgspec.Struct, frozen=True):
     arguments: tuple[Any, ...] = ()
 
 
+HELD = object()
+"""What `Handler.begin` gives for a request that stays open until somebody answers it."""
+
+
 class Handler(ABC):
     """What one side does with what comes in."""
 
     @abstractmethod
     def begin(self, request: Request) -> Any:
-        """The result of a request, an object that encodes to a JSON object, or `Later`.
+        """The result of a request, an object that encodes to a JSON object, or `Later`, or `HELD`.
 
         This is called by the reading task and must not wait. It raises `RequestFailed`, as may what
         comes later, to answer with an error; anything else is logged and answered as an internal error
@@ -100,6 +104,12 @@ class Handler(ABC):
     @abstractmethod
     def received(self, notification: Notification) -> None:
         """Act on a notification, without waiting."""
+
+    def dropped(self, id: RequestId) -> None:  # noqa: B027
+        """A request was cancelled that was not served yet, or is held."""
+
+    def draining(self) -> None:  # noqa: B027
+        """Nothing more will come in. Whoever is held gets an answer now, or none."""
 
     def ended(self, reason: McpError) -> None:  # noqa: B027
         """The connection is over. Called once, by whoever found out."""
@@ -266,6 +276,7 @@ class Runtime:
         """The input ended: let accepted requests finish, and their answers leave."""
         if self._closing or self.connection.role == "client":
             return
+        self._handler.draining()
         if self._workers is not None:
             with trio.move_on_after(self.timeouts.drain):
                 await self._workers.wait_until_done()
@@ -329,10 +340,15 @@ class Runtime:
 
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
+        if cancel.id in self._waiting.by_id and self.connection.role == "client":
+            # A server cancels nothing of its own: it ends what a client listens to.
+            self._waiting.finish(cancel.id, result=Raw(b"{}"))
+            return
         if self._workers is not None and self._workers.cancel(cancel.id):
             self._cancelled[cancel.id] = None
         else:
-            # It had not begun, so nobody will try to answer it.
+            # It had not begun, or is held: nobody will try to answer it.
+            self._handler.dropped(cancel.id)
             self._answer(Response(cancel.id, {}))
 
     def _act_on_request(self, request: Request) -> None:
@@ -342,6 +358,8 @@ class Runtime:
             if _is_ours(error):
                 raise
             self._answer(self._error(request, error))
+            return
+        if work is HELD:
             return
         if not isinstance(work, Later):
             self._answer(Response(request.id, work))
@@ -382,6 +400,10 @@ class Runtime:
             return ErrorResponse(request.id, ErrorObject(cause.code, str(cause.message), data))
         logger.error("handling %s failed", request.method, exc_info=error)
         return ErrorResponse(request.id, ErrorObject(INTERNAL_ERROR, "Internal error"))
+
+    def answer(self, answer: Response) -> None:
+        """Answer a request that was held."""
+        self._answer(answer)
 
     def _answer(self, answer: Response | ErrorResponse, *, linger: bool = False) -> None:
         """Write an answer; one that cannot be written becomes an error that can."""
@@ -497,16 +519,16 @@ class Runtime:
             raise self._why_lost()
         if droppable and self.channel.crowded:
             return
-        data = self.connection.send(event)
+        data = self.connection.send(event, about=about)
         if data is not None:
             self._post(data, linger=True, about=about)
 
-    async def notify(self, notification: Notification) -> None:
+    async def notify(self, notification: Notification, *, about: RequestId | None = None) -> None:
         """Send a notification, after waiting for room if the peer reads slowly."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.channel.crowded:
             await self._wait_for_room(notification.method, None)
-        self.send(notification)
+        self.send(notification, about=about)
 
     def start_soon(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Run an async function in this connection's nursery; what it raises is logged."""

@@ -85,10 +85,12 @@ class Agreement:
             assert self._offer is not None
             self._agree(revision, self._offer.capabilities, result.capabilities)
 
-    def adopt(self, revision: Revision, server: t.ServerCapabilities) -> None:
-        """Nobody asked, and nobody will: this is how things are."""
+    def adopt(
+        self, revision: Revision, server: t.ServerCapabilities, client: t.ClientCapabilities
+    ) -> None:
+        """There is no handshake, and will be none: this is how things are."""
         self.state = State.READY
-        self._settle(revision, t.ClientCapabilities(), server)
+        self._settle(revision, client, server)
 
     def refused(self) -> None:
         """Initialize came to nothing."""

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from mcpcore import jsonrpc
 from mcpcore.jsonrpc import RequestId
+from mcpcore.protocol.terms import Terms
 
 
 class BatchAnswer:
@@ -36,11 +37,15 @@ class OutgoingCall(msgspec.Struct):
 
 
 class IncomingCall(msgspec.Struct):
-    """A request of the peer that we have not answered yet. `progress` is the last that was sent."""
+    """A request of the peer that we have not answered yet. `id` is what the peer calls it, `progress` the
+    last that was sent, `terms` what holds for a request that stands alone.
+    """
 
+    id: RequestId
     method: str
     token: RequestId | None
     batch: BatchAnswer | None
+    terms: Terms | None = None
     progress: float | None = None
     cancelled: bool = False
 

@@ -18,13 +18,15 @@ wrong becomes an event, never an exception.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from mcpcore import codec, jsonrpc
 from mcpcore import types as t
-from mcpcore.errors import LocalProtocolError
+from mcpcore.errors import CapabilityMissing, LocalProtocolError
 from mcpcore.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -57,8 +59,16 @@ from mcpcore.protocol.events import (
     Stale,
     Undelivered,
 )
-from mcpcore.protocol.framing import Decoded, Frame
+from mcpcore.protocol.framing import Abandoned, Decoded, Frame
 from mcpcore.protocol.lifecycle import State, allows
+from mcpcore.protocol.terms import (
+    MARK,
+    Standing,
+    Terms,
+    Unacceptable,
+    named_revision,
+    with_terms,
+)
 from mcpcore.revisions import HANDSHAKE, Revision, Role, lookup
 
 _READY = State.READY
@@ -77,15 +87,35 @@ class Connection:
 
     `revisions` are the names of those that this side speaks (default: all of the handshake era).
     `strict` refuses every deviation of the peer instead of reporting it as `Forgiven`.
+
+    A server that speaks revisions of the stateless era serves each request that belongs to one by what
+    the request says of itself; `capabilities` tells what it can do, `stamp` goes into the `_meta` of its
+    results. A client `propose`s such a revision and, once it knows the server, `adopt`s it.
     """
 
     def __init__(
-        self, role: Role, *, revisions: Sequence[str] = HANDSHAKE, strict: bool = False
+        self,
+        role: Role,
+        *,
+        revisions: Sequence[str] = HANDSHAKE,
+        strict: bool = False,
+        capabilities: Callable[[], t.ServerCapabilities] | None = None,
+        stamp: Mapping[str, Any] | None = None,
     ) -> None:
         self.role: Role = role
         self.strict = strict
         self.revisions: tuple[Revision, ...] = lookup(revisions)
-        self._agreement = Agreement(role, self.revisions)
+        handshake = tuple(row for row in self.revisions if row.era == "handshake")
+        stateless = tuple(row for row in self.revisions if row.era == "stateless")
+        self._agreement = Agreement(role, handshake or self.revisions)
+        self._shakes_hands = bool(handshake)
+        self._standing: Standing | None = None
+        if role == "server" and stateless:
+            self._standing = Standing(stateless, capabilities or t.ServerCapabilities)
+        self._stamp = stamp or {}
+        # A client's: what its requests say of themselves.
+        self._terms: Terms | None = None
+        self._terms_meta: dict[str, Any] = {}
         self._outgoing: dict[RequestId, OutgoingCall] = {}
         self._incoming: dict[RequestId, IncomingCall] = {}
         self._last_id = 0
@@ -126,10 +156,35 @@ class Connection:
         return self._last_id
 
     def adopt(self, revision: Revision, capabilities: t.ServerCapabilities) -> None:
-        """Begin without a handshake, as a server does that keeps no sessions: it speaks `revision` and
-        has `capabilities`; of the client nothing is known, so nothing can be asked of it.
+        """Begin without a handshake: the server speaks `revision` and has `capabilities`.
+
+        A server does that which keeps no sessions: of the client nothing is known, so nothing can be asked
+        of it. A client does it with a revision that it proposed.
         """
-        self._agreement.adopt(revision, capabilities)
+        terms = self._terms
+        client = terms.capabilities if terms is not None else t.ClientCapabilities()
+        self._agreement.adopt(revision, capabilities, client)
+
+    def propose(self, terms: Terms | None) -> None:
+        """From now on a client's requests say these terms of themselves; with None they say nothing, and
+        the handshake comes first.
+        """
+        self._terms = terms
+        self._terms_meta = {} if terms is None else terms.meta()
+
+    def terms(self, id: RequestId) -> Terms | None:
+        """What holds for the peer's request `id`; None if that is what was agreed in the handshake."""
+        call = self._incoming.get(id)
+        return call.terms if call is not None else None
+
+    def wire_id(self, id: RequestId) -> RequestId:
+        """What the peer calls its request `id`, which is open."""
+        return self._incoming[id].id
+
+    def capabilities_changed(self) -> None:
+        """What the server can do is not what it was."""
+        if self._standing is not None:
+            self._standing.changed()
 
     def lost(self) -> tuple[RequestId, ...]:
         """The channel ended. Gives the ids that will never be answered."""
@@ -141,8 +196,11 @@ class Connection:
 
     # Sending.
 
-    def send(self, event: Sendable) -> bytes | None:
+    def send(self, event: Sendable, *, about: RequestId | None = None) -> bytes | None:
         """The bytes to write for `event`; None when there is nothing to write (any more).
+
+        `about` is the peer's request on whose account a notification is sent. It need not be given where
+        what was agreed in the handshake holds for both.
 
         There is nothing to write for an answer whose request was cancelled, for the cancellation of
         a call that is over, for progress of a request that is over, and for an answer in a batch
@@ -154,7 +212,7 @@ class Connection:
         if isinstance(event, Request):
             return self._send_request(event)
         if isinstance(event, Notification):
-            return self._send_notification(event)
+            return self._send_notification(event, about)
         if isinstance(event, Progress):
             return self._send_progress(event)
         if isinstance(event, Cancel):
@@ -169,7 +227,12 @@ class Connection:
         if request.method == "initialize":
             return self._send_initialize(request)
         self._agreement.check_outbound(request.method, request=True)
-        data = codec.encode(request, self._agreement.writing)
+        revision = self._agreement.writing
+        if self._terms is not None:
+            revision = self._terms.revision
+            params = with_terms(request.params, self._terms_meta)
+            request = msgspec.structs.replace(request, params=params)
+        data = codec.encode(request, revision)
         self._outgoing[request.id] = OutgoingCall(request.method, sent_token(request.params))
         return data
 
@@ -180,7 +243,7 @@ class Connection:
         self._outgoing[request.id] = OutgoingCall("initialize", sent_token(request.params))
         return data
 
-    def _send_notification(self, notification: Notification) -> bytes:
+    def _send_notification(self, notification: Notification, about: RequestId | None) -> bytes:
         method = notification.method
         if method in ("notifications/cancelled", "notifications/progress"):
             raise LocalProtocolError(f"{method} is sent as Cancel or Progress")
@@ -189,8 +252,17 @@ class Connection:
             data = codec.encode(notification, self._agreement.writing)
             self._agreement.initialized()
             return data
-        self._agreement.check_outbound(method, request=False)
-        return codec.encode(notification, self._agreement.writing)
+        terms = self.terms(about) if about is not None else None
+        if terms is None:
+            self._agreement.check_outbound(method, request=False)
+            return codec.encode(notification, self._agreement.writing)
+        assert self._standing is not None
+        verdict = self._standing.outbound(terms).judge(method, request=False)
+        if verdict.missing is not None:
+            raise CapabilityMissing(verdict.missing, method)
+        if verdict.row is None and not verdict.unknown:
+            raise LocalProtocolError(f"a server cannot send {method} in revision {terms.revision}")
+        return codec.encode(notification, terms.revision)
 
     def _send_answer(self, answer: Response | ErrorResponse) -> bytes | None:
         id = answer.id
@@ -203,11 +275,16 @@ class Connection:
         if call.method == "initialize":
             data = self._send_initialize_answer(answer)
         elif not call.cancelled:
-            revision = self._agreement.writing
+            revision, result = self._agreement.writing, None
             if isinstance(answer, Response):
-                data = codec.encode_result(answer.id, answer.result, revision)
+                result = answer.result
+            if call.terms is not None:
+                revision = call.terms.revision
+                result = codec.complete(result, revision, self._stamp)
+            if isinstance(answer, Response):
+                data = codec.encode_result(call.id, result, revision)
             else:
-                data = codec.encode(answer, revision)
+                data = codec.encode(ErrorResponse(call.id, answer.error), revision)
         del self._incoming[id]
         batch = call.batch
         if batch is None:
@@ -278,13 +355,14 @@ class Connection:
             notes: list[str] = []
             message = jsonrpc.decode(frame, notes)
         elif isinstance(frame, Decoded):
-            message, notes, frame = frame.message, list(frame.notes), frame.frame
+            decoded, frame = frame, frame.frame
+            message, notes = decoded.message, list(decoded.notes)
             if isinstance(message, jsonrpc.Batch) and not self._takes_batches():
                 return self._refuse_batch(frame)
-        elif isinstance(frame, Undelivered):
-            return self._receive_undelivered(frame)
+            if decoded.alone and isinstance(message, Request):
+                return self._receive_alone(message, notes, frame, decoded.key)
         else:
-            return self._receive_malformed(frame, None, stray=frame.rule or "JRPC-18")
+            return self._receive_no_message(frame)
         if isinstance(message, Request):
             agreement = self._agreement
             gate = agreement.inbound
@@ -294,6 +372,7 @@ class Connection:
                 and gate is not None
                 and message.method in gate.open
                 and message.id not in self._incoming
+                and (self._standing is None or frame.find(MARK) < 0)
             ):
                 # What nearly every frame of a busy server is. Whatever could speak against a request
                 # is looked at step by step in `_receive_request`.
@@ -309,6 +388,13 @@ class Connection:
             return self._receive_batch(message, frame)
         return self._receive_one(message, notes, frame, None)
 
+    def _receive_no_message(self, frame: Malformed | Undelivered | Abandoned) -> list[Event]:
+        if isinstance(frame, Undelivered):
+            return self._receive_undelivered(frame)
+        if isinstance(frame, Abandoned):
+            return self._receive_abandoned(frame)
+        return self._receive_malformed(frame, None, stray=frame.rule or "JRPC-18")
+
     def _receive_undelivered(self, failure: Undelivered) -> list[Event]:
         call = self._outgoing.pop(failure.id, None)
         if call is None:
@@ -321,7 +407,43 @@ class Connection:
         token = None
         if frame.find(b'"progressToken"') >= 0:
             token = received_token(request.params)
-        self._incoming[request.id] = IncomingCall(request.method, token, batch)
+        self._incoming[request.id] = IncomingCall(request.id, request.method, token, batch)
+
+    def _receive_abandoned(self, abandoned: Abandoned) -> list[Event]:
+        call = self._incoming.get(abandoned.id)
+        if call is None or call.cancelled:
+            return []
+        call.cancelled = True
+        return [Cancel(abandoned.id, "the client went away")]
+
+    def _receive_alone(
+        self, request: Request, notes: Sequence[str], frame: bytes, key: RequestId | None = None
+    ) -> list[Event]:
+        """A request that says itself what holds for it."""
+        assert self._standing is not None
+        try:
+            events: list[Event] = [self._forgive(rule, jsonrpc.excerpt(frame)) for rule in notes]
+        except _Deviation as deviation:
+            return [self._strictly(request, deviation, frame, None)]
+        id = request.id if key is None else key
+        if id in self._incoming:
+            error = f"Invalid request: the id {id!r} is in use by a request that is still open"
+            return [*events, self._refuse(id, INVALID_REQUEST, error, "JRPC26-05", frame, None)]
+        terms = self._standing.judge(request)
+        if isinstance(terms, Unacceptable):
+            code, error, rule, data = terms.code, terms.error, terms.rule, terms.data
+            return [*events, self._refuse(request.id, code, error, rule, frame, None, data)]
+        token = received_token(request.params) if frame.find(b'"progressToken"') >= 0 else None
+        self._incoming[id] = IncomingCall(request.id, request.method, token, None, terms)
+        if key is not None:
+            request = msgspec.structs.replace(request, id=key)
+        return [*events, request]
+
+    def _stands_alone(self, request: Request, frame: bytes) -> bool:
+        """Whether a request belongs to no session. To initialize always asks for one, if there are any."""
+        if not self._shakes_hands:
+            return True
+        return request.method != "initialize" and named_revision(request, frame) is not None
 
     def _receive_one(
         self,
@@ -382,9 +504,13 @@ class Connection:
         rule: str,
         frame: bytes | str,
         batch: BatchAnswer | None,
+        data: Any = UNSET,
     ) -> Refused:
         seen = frame if isinstance(frame, str) else jsonrpc.excerpt(frame)
-        reply = jsonrpc.encode(ErrorResponse(id, ErrorObject(code, error)))
+        if self._terms is not None:
+            # A client that speaks so never answers (JRPC26-19).
+            return Refused(error, seen, rule)
+        reply = jsonrpc.encode(ErrorResponse(id, ErrorObject(code, error, data)))
         if batch is not None:
             batch.answers.append(reply)
             return Refused(error, seen, rule)
@@ -442,6 +568,14 @@ class Connection:
     def _receive_request(
         self, request: Request, frame: bytes, batch: BatchAnswer | None, events: list[Event]
     ) -> None:
+        if self._standing is not None and self._stands_alone(request, frame):
+            if batch is not None:
+                error = "Invalid request: no batches of requests that stand alone"
+                rule = "JRPC26-21"
+                events.append(self._refuse(request.id, INVALID_REQUEST, error, rule, frame, batch))
+            else:
+                events += self._receive_alone(request, (), frame)
+            return
         id, method, state = request.id, request.method, self._agreement.state
         if id in self._incoming:
             error = f"Invalid request: the id {id!r} is in use by a request that is still open"
@@ -525,6 +659,12 @@ class Connection:
             params = codec.decode(notification.params, t.CancelledParams)
         except msgspec.ValidationError:
             return Stale("an unreadable cancellation")
+        ours = self._outgoing.get(params.request_id) if params.request_id is not None else None
+        if ours is not None and ours.method == "subscriptions/listen" and self.role == "client":
+            # The one thing that a server cancels (CANC26-08).
+            assert params.request_id is not None
+            del self._outgoing[params.request_id]
+            return Cancel(params.request_id, params.reason)
         call = self._incoming.get(params.request_id) if params.request_id is not None else None
         if call is None or call.cancelled or call.method == "initialize":
             return Stale("a cancellation of nothing that is open", params.request_id)

@@ -16,7 +16,7 @@ from collections import deque
 import msgspec
 
 from mcpcore import jsonrpc
-from mcpcore.jsonrpc import Batch, ErrorObject, Malformed, Message
+from mcpcore.jsonrpc import Batch, ErrorObject, Malformed, Message, RequestId
 from mcpcore.protocol.events import Undelivered
 
 MAX_LINE = 64 * 1024 * 1024
@@ -32,14 +32,26 @@ _OPENING = re.compile(
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """A frame that had to be read before it could be handed on, and which rules it broke."""
+    """A frame that had to be read before it could be handed on, and which rules it broke.
+
+    `alone`: the transport says that it belongs to no session. `key`: what its request is called here,
+    where the requests of several clients meet whose ids may be the same.
+    """
 
     message: Message | Batch
     frame: bytes
     notes: tuple[str, ...] = ()
+    alone: bool = False
+    key: RequestId | None = None
 
 
-Frame = bytes | Malformed | Decoded | Undelivered
+class Abandoned(msgspec.Struct, frozen=True):
+    """The peer went away, and waits no more for the answer to its request `id`."""
+
+    id: RequestId
+
+
+Frame = bytes | Malformed | Decoded | Undelivered | Abandoned
 """One message still to be read, or what stands in its place."""
 
 

@@ -45,11 +45,12 @@ MOVES: dict[State, dict[tuple[Role, Step], State]] = {
 }
 
 ANYTHING = frozenset({"*"})
-_OPENING = frozenset({"initialize", "ping"})
+_OPENING = frozenset({"initialize", "ping", "server/discover"})
 _PING = frozenset({"ping", "notifications/cancelled", "notifications/progress"})
 _PING_AND_LOG = _PING | {"notifications/message"}
 _NOTHING: frozenset[str] = frozenset()
 
+# To discover the server is how a client finds out whether there has to be a handshake at all.
 # Before its answer a client may only ping (LIFE-06), and a server until it hears initialized may
 # only ping and log (LIFE-07). Between the answer and initialized the letter allows the client
 # everything; ours waits, and a server serves such requests but counts them (LIFE-05).

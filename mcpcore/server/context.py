@@ -5,10 +5,10 @@ works the same in an async function and in a plain one, which runs in a thread.
 
 Questions to the person, the model or the roots are keyed and allowed only in functions that were
 registered with `asks="replay"`. A peer of the handshake era is simply asked and the function waits.
-A peer of the stateless era, which is not served yet, will get the question as the answer to its
-request, and come back with a new one; the function then runs again from the top with the answers so
-far. Hence the one sentence to remember: code before a question may run again; put effects into
-`ctx.once` or after the last question.
+A peer of the stateless era gets the question as the answer to its request, and comes back with a new one;
+the function then runs again from the top with the answers so far (`mcpcore.server.rounds`). Hence the one
+sentence to remember: code before a question may run again; put effects into `ctx.once` or after the last
+question.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from mcpcore import types as t
 from mcpcore.errors import LocalProtocolError, RequestFailed, ToolError
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.events import Notification, Progress
+from mcpcore.revisions import MISSING_CLIENT_CAPABILITY, REVISIONS
+from mcpcore.server.rounds import Question, Round
+from mcpcore.server.sealing import Entry, digest
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -41,7 +44,8 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     state: Any
     principal: Any
     send: Callable[[Notification | Progress, RequestId], None]
-    ask: Callable[[str, Any, RequestId], Awaitable[Any]]
+    ask: Callable[[str, Any, RequestId], Awaitable[Any]] | None
+    """Sends a question and waits for the answer; None for a client of the stateless era."""
     log: Callable[[str, Any, str | None, RequestId], None]
     hang_up: Callable[[RequestId, float], None]
     token: trio.lowlevel.TrioToken
@@ -63,16 +67,21 @@ class Elicited(msgspec.Struct, Generic[T], frozen=True):
 class Context(Generic[S]):
     """One request, seen from its handler. `Context[State]` types `state`."""
 
-    __slots__ = ("_asks", "_done", "_journal", "_peer", "_thread", "_token", "meta", "request_id")
+    __slots__ = ("_done", "_peer", "_round", "_thread", "_token", "_used", "meta", "request_id")
 
     def __init__(
-        self, peer: Peer, request_id: RequestId, meta: Mapping[str, Any] | None, *, asks: bool
+        self,
+        peer: Peer,
+        request_id: RequestId,
+        meta: Mapping[str, Any] | None,
+        round: Round | None = None,
     ) -> None:
         self._peer = peer
-        self._asks = asks
+        self._round = round
         self._thread = threading.get_ident()
         self._done = False
-        self._journal: dict[str, tuple[str, Any]] = {}
+        # What each key stood for in this run.
+        self._used: dict[str, str] = {}
         self.request_id = request_id
         self.meta: Mapping[str, Any] = meta or {}
         self._token = meta.get("progressToken") if meta else None
@@ -124,6 +133,20 @@ class Context(Generic[S]):
         if question not in answers:
             raise ValueError(f"{question!r} is no question; there are {', '.join(answers)}")
         return answers[question]
+
+    @property
+    def input_responses(self) -> Mapping[str, Any]:
+        """For functions registered with `asks="rounds"`: the answers to what they asked last, by key, as
+        they came from the client.
+        """
+        return self._round.answers if self._round is not None else {}
+
+    @property
+    def request_state(self) -> str | None:
+        """For functions registered with `asks="rounds"`: the state that they gave with what they asked
+        last. None in the first round.
+        """
+        return self._round.state if self._round is not None else None
 
     # What can be said. Neither waits: both only queue.
 
@@ -240,13 +263,15 @@ class Context(Generic[S]):
 
         The result must be a JSON value.
         """
-        self._may_ask()
-        if key in self._journal:
-            return self._journal[key][1]
+        round = self._may_ask()
+        self._use(key, "once")
+        known = round.known(key, "once")
+        if known is not None:
+            return known.value
         result = function(*arguments)
         if isinstance(result, Awaitable):
             result = await result
-        self._journal[key] = ("once", result)
+        round.entries[key] = Entry("once", result)
         return result
 
     def _elicitation_id(self, key: str) -> str:
@@ -254,34 +279,58 @@ class Context(Generic[S]):
             :32
         ]
 
-    def _may_ask(self) -> None:
+    def _may_ask(self) -> Round:
         self._alive()
-        if not self._asks:
+        if self._round is None:
             raise LocalProtocolError(
                 'this function was not registered to ask: add asks="replay" to its decorator, '
                 "and mind that code before a question may run again"
             )
+        return self._round
 
     def _need(self, question: str) -> None:
         self._may_ask()
         if not self.can(question):
-            raise NoAnswer(f"the client cannot be asked for this: it did not declare {question}")
+            words = f"the client cannot be asked for this: it did not declare {question}"
+            refusal = None
+            if self._peer.ask is None:
+                refusal = RequestFailed(
+                    MISSING_CLIENT_CAPABILITY,
+                    f"Missing client capability: {question}",
+                    {"requiredCapabilities": _as_object(question)},
+                )
+            raise NoAnswer(words, refusal)
+
+    def _use(self, key: str, meaning: str) -> None:
+        if self._used.setdefault(key, meaning) != meaning:
+            raise LocalProtocolError(f"two different questions under the key {key!r}")
 
     async def _ask(self, key: str, method: str, params: Any, result: type[T]) -> T:
-        digest = hashlib.sha256(method.encode() + msgspec.json.encode(params)).hexdigest()
-        if key in self._journal:
-            asked, answer = self._journal[key]
-            if asked != digest:
-                raise LocalProtocolError(f"two different questions under the key {key!r}")
-            await trio.lowlevel.checkpoint()
-            return answer  # type: ignore[no-any-return]
+        round = self._may_ask()
+        params = codec.fit(params, REVISIONS[self._peer.revision])
+        asked = digest([method, params])
+        self._use(key, asked)
+        known = round.known(key, asked)
+        if known is not None:
+            try:
+                answer = codec.decode(msgspec.json.encode(known.value), result, [])
+            except msgspec.ValidationError:
+                # It was no answer, so the question still stands (MRTR-27).
+                round.forget(key)
+            else:
+                await trio.lowlevel.checkpoint()
+                return answer
+        if self._peer.ask is None:
+            await round.ask(key, asked, Question(method, params))
+            raise AssertionError("a round that asked went on")
         try:
-            answer = codec.decode(await self._peer.ask(method, params, self.request_id), result, [])
+            raw = await self._peer.ask(method, params, self.request_id)
+            answer = codec.decode(raw, result, [])
         except RequestFailed as error:
             raise NoAnswer(f"the client refused {key!r}: {error}") from error
         except msgspec.ValidationError as error:
             raise NoAnswer(f"the answer to {key!r} cannot be read: {error}") from None
-        self._journal[key] = (digest, answer)
+        round.entries[key] = Entry(asked, raw)
         return answer
 
     def _alive(self) -> None:
@@ -296,8 +345,21 @@ class Context(Generic[S]):
 class NoAnswer(ToolError):
     """A question was not answered: the client cannot be asked, refused, or sent something unreadable.
 
-    A handler may catch it; from a tool it goes on to the model, as every `ToolError`.
+    A handler may catch it; from a tool it goes on to the model, as every `ToolError`, unless the protocol
+    has an error of its own for it, which is then the `refusal`.
     """
+
+    def __init__(self, message: str, refusal: RequestFailed | None = None) -> None:
+        super().__init__(message)
+        self.refusal = refusal
+
+
+def _as_object(capability: str) -> dict[str, Any]:
+    """`elicitation.form` as the capability object that would have it."""
+    value: dict[str, Any] = {}
+    for member in reversed(capability.split(".")):
+        value = {member: value}
+    return value
 
 
 def _form_schema(form: Any) -> t.JsonSchema:

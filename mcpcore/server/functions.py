@@ -10,7 +10,7 @@ import msgspec
 from mcpcore.errors import RequestFailed, ResourceNotFound, ToolError
 from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcpcore.runtime import single
-from mcpcore.server.context import Context
+from mcpcore.server.context import Context, NoAnswer
 from mcpcore.server.signature import Signature, from_json
 
 
@@ -32,6 +32,8 @@ async def call_with_strings(
         return await signature.call(keywords)
     except Exception as error:
         cause = single(error)
+        if isinstance(cause, NoAnswer) and cause.refusal is not None:
+            raise cause.refusal from None
         if isinstance(cause, ToolError):
             # Only a tool's result has room for it; elsewhere it is an error with the same words.
             raise RequestFailed(INTERNAL_ERROR, str(cause)) from error

@@ -62,14 +62,16 @@ class RegisteredPrompt:
             meta=options.meta,
         )
 
-    async def get(self, arguments: Mapping[str, str], context: Context[Any]) -> t.GetPromptResult:
+    async def get(
+        self, arguments: Mapping[str, str], context: Context[Any]
+    ) -> t.GetPromptResult | t.InputRequiredResult:
         """Call the function and make its result the messages.
 
         A string or a content block is one message of the user; `Message` or a list of any of these are
         taken in their order; anything else is written as JSON.
         """
         value = await call_with_strings(self.signature, arguments, context)
-        if isinstance(value, t.GetPromptResult):
+        if isinstance(value, t.GetPromptResult | t.InputRequiredResult):
             return value
         items = value if isinstance(value, list | tuple) else [value]
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -16,8 +16,30 @@ from mcpcore.server.functions import call_with_strings
 from mcpcore.server.results import json_of
 from mcpcore.server.signature import Signature, check_asks
 
+R = TypeVar("R", bound=t.Result)
+
 MAX_URI = 8192
 """Characters of a URI that is matched against templates; a matching takes time in its length."""
+
+
+class CacheHint(msgspec.Struct, frozen=True, kw_only=True):
+    """How long clients of the stateless era may keep an answer, in `seconds`, and who may share it: nobody
+    (`private`), or everybody who asks (`public`), even past the access that was checked here.
+    """
+
+    seconds: float = 0.0
+    scope: Literal["private", "public"] = "private"
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError("seconds must not be negative")
+
+    def on(self, result: R) -> R:
+        """The result with the hint, unless it says something itself or is none yet."""
+        if not isinstance(result, t.CacheableResult) or result.ttl_ms is not None:
+            return result
+        milliseconds = round(self.seconds * 1000)
+        return msgspec.structs.replace(result, ttl_ms=milliseconds, cache_scope=self.scope)
 
 
 class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +55,7 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     meta: t.Meta | None = None
     subscribable: bool = False
     allow_traversal: bool = False
+    cache: CacheHint | None = None
     asks: str | None = None
 
 
@@ -84,14 +107,14 @@ class RegisteredResource:
 
     async def read(
         self, uri: str, values: dict[str, str], context: Context[Any]
-    ) -> t.ReadResourceResult:
+    ) -> t.ReadResourceResult | t.InputRequiredResult:
         """Call the function and make its result the contents.
 
         A string is text, bytes are a blob, `ResourceContents` or a list of them are taken as they are,
         anything else is written as JSON.
         """
         value = await call_with_strings(self.signature, values, context)
-        if isinstance(value, t.ReadResourceResult):
+        if isinstance(value, t.ReadResourceResult | t.InputRequiredResult):
             return value
         items = value if isinstance(value, list) and value and _all_contents(value) else [value]
         try:

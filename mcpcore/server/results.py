@@ -2,7 +2,7 @@
 
 | the tool returns                           | content                        | structured content       |
 |--------------------------------------------|--------------------------------|--------------------------|
-| `CallToolResult`                           | as it is                       | as it is                 |
+| `CallToolResult`, `InputRequiredResult`    | as it is                       | as it is                 |
 | None                                       | nothing                        | none                     |
 | `str`                                      | one text block                 | none, unless `structured`|
 | a content block, or a list of blocks,      | those blocks; strings become   | none                     |
@@ -29,9 +29,10 @@ from msgspec import Raw
 
 from mcpcore.errors import ToolError
 from mcpcore.server.signature import from_json, schema_of, to_json
-from mcpcore.types import CallToolResult, ContentBlock, JsonSchema, TextContent
+from mcpcore.types import CallToolResult, ContentBlock, InputRequiredResult, JsonSchema, TextContent
 
-Convert = Callable[[Any], CallToolResult]
+ToolResult = CallToolResult | InputRequiredResult
+Convert = Callable[[Any], ToolResult]
 
 _BLOCKS: tuple[type, ...] = get_args(ContentBlock)
 _WORDS = (str, *_BLOCKS)
@@ -87,14 +88,15 @@ def _is_content(annotation: Any) -> bool:
         return (
             bool(inner) and all(map(_is_content, inner)) and not (origin is list and inner == [str])
         )
-    return annotation in (str, None, type(None), CallToolResult) or annotation in _BLOCKS
+    finished = (str, None, type(None), CallToolResult, InputRequiredResult)
+    return annotation in finished or annotation in _BLOCKS
 
 
-def unstructured(value: Any) -> CallToolResult:
+def unstructured(value: Any) -> ToolResult:
     """Text and blocks only."""
     if isinstance(value, str):
         return CallToolResult(content=[TextContent(value)])
-    if isinstance(value, CallToolResult):
+    if isinstance(value, CallToolResult | InputRequiredResult):
         return value
     if value is None:
         return CallToolResult(content=[])
@@ -105,8 +107,8 @@ def unstructured(value: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(json_of(value).decode())])
 
 
-def _structured(value: Any, decode: Callable[[bytes], Any], *, wrap: bool) -> CallToolResult:
-    if isinstance(value, CallToolResult):
+def _structured(value: Any, decode: Callable[[bytes], Any], *, wrap: bool) -> ToolResult:
+    if isinstance(value, CallToolResult | InputRequiredResult):
         return value
     data = json_of(value)
     try:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, fina
 import trio
 
 from mcpcore import types as t
-from mcpcore.revisions import HANDSHAKE, lookup
+from mcpcore.revisions import ALL, lookup
 from mcpcore.runtime import Limits
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
-from mcpcore.server.resources import RegisteredResource, ResourceOptions
+from mcpcore.server.resources import CacheHint, RegisteredResource, ResourceOptions
+from mcpcore.server.rounds import Rounds
+from mcpcore.server.sealing import StateOptions, States
 from mcpcore.server.session import Around, AroundSession, RootsChanged, Session
 from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
@@ -44,8 +46,8 @@ class ServerOptions(TypedDict, total=False):
     icons: list[t.Icon]
     website_url: str
     revisions: Sequence[str]
-    """The protocol revisions to speak; a client that asks for another is offered the newest of them.
-    Default: all of the handshake era."""
+    """The protocol revisions to speak. A client that asks for another by initialize is offered the newest of
+    the handshake era, one that names another in a request is told which there are. Default: all."""
     strict: bool
     """Refuse every deviation of a client."""
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
@@ -54,6 +56,10 @@ class ServerOptions(TypedDict, total=False):
     declare: Sequence[Kind]
     """Lists to declare although nothing is in them yet, because something will be."""
     page_size: int
+    list_cache: CacheHint
+    """How long clients may keep lists, and what `server/discover` says. Default: not at all."""
+    states: StateOptions
+    """How to keep what has to be known between two rounds of questions, in the stateless era."""
     timeouts: Timeouts
     limits: Limits
 
@@ -77,8 +83,9 @@ class ToolArguments(TypedDict, total=False):
     """Ask for structured content (True) or for none (False); see `mcpcore.server.results`."""
     inline: bool
     """Run a plain function on the spot, in the task that reads: for what takes microseconds."""
-    asks: Literal["replay"]
-    """Allow the function to ask; see `mcpcore.server.context`."""
+    asks: Literal["replay", "rounds"]
+    """Allow the function to ask; see `mcpcore.server.context`. With `rounds` it deals with the rounds
+    itself: it returns `InputRequiredResult`, and is called anew with `Context.input_responses`."""
 
 
 class ResourceArguments(TypedDict, total=False):
@@ -92,11 +99,13 @@ class ResourceArguments(TypedDict, total=False):
     annotations: t.Annotations
     icons: list[t.Icon]
     meta: t.Meta
+    cache: CacheHint
+    """How long clients may keep what they read. Default: not at all."""
     subscribable: bool
     """Clients may ask to be told of changes; `Server.resource_updated` tells them."""
     allow_traversal: bool
     """Let values through that lead out of where they stand (`..`, absolute paths, NUL)."""
-    asks: Literal["replay"]
+    asks: Literal["replay", "rounds"]
 
 
 class PromptArguments(TypedDict, total=False):
@@ -107,7 +116,7 @@ class PromptArguments(TypedDict, total=False):
     description: str
     icons: list[t.Icon]
     meta: t.Meta
-    asks: Literal["replay"]
+    asks: Literal["replay", "rounds"]
 
 
 @final
@@ -133,7 +142,7 @@ class Server:
             website_url=options.get("website_url"),
         )
         self.instructions = options.get("instructions")
-        self.revisions: Sequence[str] = tuple(options.get("revisions", HANDSHAKE))
+        self.revisions: Sequence[str] = tuple(options.get("revisions", ALL))
         lookup(self.revisions)
         self.strict = options.get("strict", False)
         self.page_size = options.get("page_size", PAGE_SIZE)
@@ -141,6 +150,8 @@ class Server:
             raise ValueError("page_size must be at least 1")
         self.timeouts = options.get("timeouts", Timeouts())
         self.limits = options.get("limits", Limits())
+        self.list_cache = options.get("list_cache", CacheHint())
+        self.rounds = Rounds(States(options.get("states", StateOptions())))
         self.middleware: list[Around] = []
         self.roots_changed: RootsChanged | None = None
         self.lifespan = options.get("lifespan", _no_lifespan)

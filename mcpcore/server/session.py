@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import trio
@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from mcpcore import codec
 from mcpcore import types as t
-from mcpcore.errors import McpError, RequestFailed, ResourceNotFound
+from mcpcore.errors import RequestFailed, ResourceNotFound
 from mcpcore.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -29,26 +29,27 @@ from mcpcore.jsonrpc import (
 from mcpcore.protocol import paging
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
-from mcpcore.protocol.lifecycle import State
+from mcpcore.protocol.terms import SERVER_INFO, Terms
 from mcpcore.protocol.uri_template import TraversalRefused
 from mcpcore.revisions import MULTIPLE_CHOICE, Revision
-from mcpcore.runtime import BUSY, Handler, Later, Limits, Runtime
+from mcpcore.runtime import BUSY, HELD, Handler, Later, Limits, Runtime
+from mcpcore.server.asking import Asked, at_once, in_rounds
 from mcpcore.server.context import Context, Peer
+from mcpcore.server.listening import Bus
 from mcpcore.server.prompts import RegisteredCompletion, RegisteredPrompt
 from mcpcore.server.registry import Kind, Registry
-from mcpcore.server.resources import RegisteredResource
+from mcpcore.server.resources import CacheHint, RegisteredResource
+from mcpcore.server.rounds import Round, Rounds
 from mcpcore.server.tools import RegisteredTool
 from mcpcore.transport.channel import Channel
 from mcpcore.waiting import Timeouts
 
 logger = logging.getLogger("mcpcore.server")
 
-DEBOUNCE = 0.05
-"""Seconds after which changes of a list are told, together: what a program registers in one go is one
-change to a client."""
-
 DEFAULT_LEVEL = "info"
 """The level of log messages for a client that did not set one."""
+
+R = TypeVar("R", bound=t.Result)
 
 Proceed = Callable[[], Awaitable[Any]]
 RootsChanged = Callable[[Context[Any]], Awaitable[None]]
@@ -72,16 +73,20 @@ class Offer(Protocol):
     limits: Limits
     middleware: list[Around]
     roots_changed: RootsChanged | None
+    rounds: Rounds
+    list_cache: CacheHint
 
     def capabilities(self) -> t.ServerCapabilities: ...
 
 
-class _ToolCall(msgspec.Struct):
+class _ToolCall(msgspec.Struct, rename="camel"):
     """The params of tools/call with the arguments left raw: the tool's own decoder reads them."""
 
     name: str
     arguments: Raw = Raw()
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    input_responses: dict[str, Any] | None = None
+    request_state: str | None = None
 
 
 class _OnlyMeta(msgspec.Struct):
@@ -90,12 +95,6 @@ class _OnlyMeta(msgspec.Struct):
 
 _decode_tool_call = msgspec.json.Decoder(_ToolCall).decode
 
-_CHANGED: dict[Kind, str] = {
-    "tools": "notifications/tools/list_changed",
-    "resources": "notifications/resources/list_changed",
-    "prompts": "notifications/prompts/list_changed",
-}
-
 
 class Session(Handler):
     """The server's end of one connection. `state` is what the server's lifespan yielded, `principal`
@@ -103,7 +102,13 @@ class Session(Handler):
     """
 
     def __init__(self, offer: Offer, channel: Channel, state: Any, principal: Any = None) -> None:
-        self.connection = Connection("server", revisions=offer.revisions, strict=offer.strict)
+        self.connection = Connection(
+            "server",
+            revisions=offer.revisions,
+            strict=offer.strict,
+            capabilities=offer.capabilities,
+            stamp={SERVER_INFO: offer.info},
+        )
         self.runtime = Runtime(
             self.connection, channel, self, timeouts=offer.timeouts, limits=offer.limits
         )
@@ -113,17 +118,14 @@ class Session(Handler):
         self.principal = principal
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
-        self._told = t.ServerCapabilities()
-        # Used as sets; empty, which they mostly are, they take less, and sessions come by the thousand.
-        self._subscriptions: dict[str, None] = {}
-        self._changed: dict[Kind, None] = {}
+        self.bus = Bus(self.connection, self.runtime)
         self._roots_changed = self._telling_roots = False
         self._token = trio.lowlevel.current_trio_token()
 
     def adopt(self, revision: Revision) -> None:
         """Begin without a handshake: the transport keeps no sessions."""
-        self._told = self._offer.capabilities()
-        self.connection.adopt(revision, self._told)
+        self.bus.told = self._offer.capabilities()
+        self.connection.adopt(revision, self.bus.told)
 
     # Requests.
 
@@ -134,9 +136,31 @@ class Session(Handler):
         return method(self, request)
 
     def _context(
-        self, request: Request, meta: dict[str, Any] | None, *, asks: bool = False
+        self, request: Request, meta: dict[str, Any] | None, round: Round | None = None
     ) -> Context[Any]:
-        return Context(self._known_peer(), request.id, meta, asks=asks)
+        terms = self.connection.terms(request.id)
+        peer = self._known_peer() if terms is None else self._peer_of(request.id, terms)
+        return Context(peer, request.id, meta, round)
+
+    def principal_of(self, id: RequestId) -> Any:
+        """Who makes a request."""
+        return self.principal
+
+    def _peer_of(self, id: RequestId, terms: Terms) -> Peer:
+        """The client behind a request that stands alone."""
+        return Peer(
+            info=terms.info or t.Implementation("", ""),
+            capabilities=terms.capabilities,
+            revision=str(terms.revision),
+            multiple_choice=terms.revision.position >= MULTIPLE_CHOICE.position,
+            state=self._state,
+            principal=self.principal_of(id),
+            send=self._send,
+            ask=None,
+            log=self._log,
+            hang_up=self.runtime.channel.hang_up,
+            token=self._token,
+        )
 
     def _known_peer(self) -> Peer:
         peer = self._peer
@@ -175,9 +199,18 @@ class Session(Handler):
         tool = self._offer.tools.by_key.get(call.name)
         if tool is None:
             raise RequestFailed(INVALID_PARAMS, f"Unknown tool: {call.name}")
+        if tool.asks:
+            asked = Asked(
+                request,
+                call.name,
+                _values(call.arguments),
+                call.input_responses,
+                call.request_state,
+            )
+            return Later(self._serve_asking, (asked, call.meta, partial(tool.call, call.arguments)))
         context = None
         if tool.signature.context is not None:
-            context = self._context(request, call.meta, asks=tool.asks)
+            context = self._context(request, call.meta)
         if tool.inline:
             return tool.call_now(call.arguments, context)
         return Later(tool.call, (call.arguments, context))
@@ -185,38 +218,80 @@ class Session(Handler):
     def _initialize(self, request: Request) -> t.InitializeResult:
         params = self.connection.peer
         assert isinstance(params, t.InitializeParams)
-        self._told = self._offer.capabilities()
-        ours = [str(row) for row in self.connection.revisions]
+        self.bus.told = self._offer.capabilities()
+        ours = [str(row) for row in self.connection.revisions if row.era == "handshake"]
         wanted = params.protocol_version
         return t.InitializeResult(
             protocol_version=wanted if wanted in ours else ours[0],
-            capabilities=self._told,
+            capabilities=self.bus.told,
             server_info=self._offer.info,
             instructions=self._offer.instructions,
         )
+
+    def _discover(self, request: Request) -> t.DiscoverResult:
+        if self.connection.terms(request.id) is None:
+            raise RequestFailed(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        spoken = [str(row) for row in self.connection.revisions if row.era == "stateless"]
+        return self._kept(
+            t.DiscoverResult(
+                supported_versions=spoken,
+                capabilities=self._offer.capabilities(),
+                instructions=self._offer.instructions,
+            )
+        )
+
+    def _kept(self, result: R) -> R:
+        """A result with the hint how long it may be kept."""
+        return self._offer.list_cache.on(result)
+
+    def _listen(self, request: Request) -> Any:
+        asked = _read(request, t.ListenParams).notifications
+        limit = self._offer.limits.subscriptions
+        uris = asked.resource_subscriptions or []
+        if len(self.bus) >= limit or len(uris) > limit:
+            raise RequestFailed(BUSY, f"Busy: there are {limit} subscriptions at most")
+        can = self._offer.capabilities()
+        honoured = t.SubscriptionFilter(
+            tools_list_changed=asked.tools_list_changed and can.tools is not None,
+            prompts_list_changed=asked.prompts_list_changed and can.prompts is not None,
+            resources_list_changed=asked.resources_list_changed and can.resources is not None,
+            resource_subscriptions=[uri for uri in uris if self._is_subscribable(uri, request.id)]
+            or None,
+        )
+        self.bus.listen(request.id, honoured)
+        return HELD
+
+    def _is_subscribable(self, uri: str, id: RequestId) -> bool:
+        try:
+            resource, _ = self._find_resource(uri, id)
+        except RequestFailed:
+            return False
+        return resource.options.subscribable
 
     def _ping(self, request: Request) -> t.EmptyResult:
         return t.EmptyResult()
 
     def _list_tools(self, request: Request) -> t.ListToolsResult:
         page, cursor = self._page(request, "tools", self._offer.tools)
-        return t.ListToolsResult(tools=[item.tool for item in page], next_cursor=cursor)
+        return self._kept(t.ListToolsResult(tools=[item.tool for item in page], next_cursor=cursor))
 
     def _list_resources(self, request: Request) -> t.ListResourcesResult:
         page, cursor = self._page(request, "resources", self._offer.resources)
-        return t.ListResourcesResult(
-            resources=[item.resource for item in page if item.resource], next_cursor=cursor
-        )
+        resources = [item.resource for item in page if item.resource]
+        return self._kept(t.ListResourcesResult(resources=resources, next_cursor=cursor))
 
     def _list_templates(self, request: Request) -> t.ListResourceTemplatesResult:
         page, cursor = self._page(request, "templates", self._offer.templates)
-        return t.ListResourceTemplatesResult(
-            resource_templates=[item.template for item in page if item.template], next_cursor=cursor
+        templates = [item.template for item in page if item.template]
+        return self._kept(
+            t.ListResourceTemplatesResult(resource_templates=templates, next_cursor=cursor)
         )
 
     def _list_prompts(self, request: Request) -> t.ListPromptsResult:
         page, cursor = self._page(request, "prompts", self._offer.prompts)
-        return t.ListPromptsResult(prompts=[item.prompt for item in page], next_cursor=cursor)
+        return self._kept(
+            t.ListPromptsResult(prompts=[item.prompt for item in page], next_cursor=cursor)
+        )
 
     def _page(
         self, request: Request, name: str, registry: Registry[Any]
@@ -227,7 +302,7 @@ class Session(Handler):
         except paging.BadCursor as error:
             raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
 
-    def _find_resource(self, uri: str) -> tuple[RegisteredResource, dict[str, str]]:
+    def _find_resource(self, uri: str, id: RequestId) -> tuple[RegisteredResource, dict[str, str]]:
         resource = self._offer.resources.get(uri)
         if resource is not None:
             return resource, {}
@@ -238,40 +313,64 @@ class Session(Handler):
                 raise RequestFailed(INVALID_PARAMS, f"Invalid params: {error}") from None
             if values is not None:
                 return template, values
-        raise self._not_found(uri)
+        raise self._not_found(uri, id)
 
-    def _not_found(self, uri: str) -> RequestFailed:
-        assert self.connection.revision is not None
-        code = self.connection.revision.resource_not_found
-        return RequestFailed(code, "Resource not found", {"uri": uri})
+    def _not_found(self, uri: str, id: RequestId) -> RequestFailed:
+        terms = self.connection.terms(id)
+        revision = self.connection.revision if terms is None else terms.revision
+        assert revision is not None
+        return RequestFailed(revision.resource_not_found, "Resource not found", {"uri": uri})
 
     def _read_resource(self, request: Request) -> Later:
         params = _read(request, t.ReadResourceParams)
-        resource, values = self._find_resource(params.uri)
-        context = self._context(request, params.meta, asks=resource.asks)
-        return Later(self._read_found, (resource, params.uri, values, context))
+        uri = params.uri
+        resource, values = self._find_resource(uri, request.id)
+        call = partial(self._read_found, resource, uri, values)
+        if resource.asks:
+            asked = Asked(request, uri, None, params.input_responses, params.request_state)
+            return Later(self._serve_asking, (asked, params.meta, call))
+        return Later(call, (self._context(request, params.meta),))
 
     async def _read_found(
         self, resource: RegisteredResource, uri: str, values: dict[str, str], context: Context[Any]
-    ) -> t.ReadResourceResult:
+    ) -> t.ReadResourceResult | t.InputRequiredResult:
         try:
-            return await resource.read(uri, values, context)
+            result = await resource.read(uri, values, context)
         except ResourceNotFound:
-            raise self._not_found(uri) from None
+            raise self._not_found(uri, context.request_id) from None
+        hint = resource.options.cache
+        return result if hint is None else hint.on(result)
+
+    async def _serve_asking(
+        self,
+        asked: Asked,
+        meta: dict[str, Any] | None,
+        call: Callable[[Context[Any]], Awaitable[Any]],
+    ) -> Any:
+        request, rounds = asked.request, self._offer.rounds
+
+        async def run(round: Round) -> Any:
+            return await call(self._context(request, meta, round))
+
+        terms = self.connection.terms(request.id)
+        if terms is None:
+            return await at_once(asked, run, self._ask, rounds.max_rounds)
+        principal = self.principal_of(request.id)
+        return await in_rounds(asked, run, rounds, self._offer.info.name, principal)
 
     def _subscribe(self, request: Request) -> t.EmptyResult:
         uri = _read(request, t.ResourceParams).uri
-        resource, _ = self._find_resource(uri)
+        resource, _ = self._find_resource(uri, request.id)
         if not resource.options.subscribable:
             raise RequestFailed(INVALID_PARAMS, f"Invalid params: {uri} cannot be subscribed to")
         limit = self._offer.limits.subscriptions
-        if len(self._subscriptions) >= limit and uri not in self._subscriptions:
+        if len(self.bus.subscribed) >= limit and uri not in self.bus.subscribed:
             raise RequestFailed(BUSY, f"Busy: there are {limit} subscriptions already")
-        self._subscriptions[uri] = None
+        self.bus.subscribed[uri] = None
         return t.EmptyResult()
 
     def _unsubscribe(self, request: Request) -> t.EmptyResult:
-        self._subscriptions.pop(_read(request, t.ResourceParams).uri, None)
+        self.bus.subscribed.pop(_read(request, t.ResourceParams).uri, None)
         return t.EmptyResult()
 
     def _get_prompt(self, request: Request) -> Later:
@@ -279,8 +378,14 @@ class Session(Handler):
         prompt = self._offer.prompts.get(params.name)
         if prompt is None:
             raise RequestFailed(INVALID_PARAMS, f"Unknown prompt: {params.name}")
-        context = self._context(request, params.meta, asks=prompt.asks)
-        return Later(prompt.get, (params.arguments or {}, context))
+        arguments = params.arguments or {}
+        call = partial(prompt.get, arguments)
+        if prompt.asks:
+            asked = Asked(
+                request, params.name, arguments, params.input_responses, params.request_state
+            )
+            return Later(self._serve_asking, (asked, params.meta, call))
+        return Later(call, (self._context(request, params.meta),))
 
     def _complete(self, request: Request) -> Any:
         params = _read(request, t.CompleteParams)
@@ -310,6 +415,12 @@ class Session(Handler):
 
     # What comes in besides.
 
+    def dropped(self, id: RequestId) -> None:
+        self.bus.forget(id)
+
+    def draining(self) -> None:
+        self.bus.end()
+
     def received(self, notification: Notification) -> None:
         logger.debug("the client says %s", notification.method)
         tell = self._offer.roots_changed
@@ -326,7 +437,7 @@ class Session(Handler):
             while self._roots_changed:
                 self._roots_changed = False
                 try:
-                    await tell(Context(self._known_peer(), method, None, asks=True))
+                    await tell(Context(self._known_peer(), method, None, Round()))
                 except Exception:
                     logger.exception("the function for changed roots raised")
         finally:
@@ -352,46 +463,24 @@ class Session(Handler):
         )
 
     def _log(self, level: str, data: Any, name: str | None, about: RequestId) -> None:
-        # A client that was not told of logging gets none: a function that logs may have come later.
-        if self._told.logging is not None and t.LOGGING_LEVELS.index(level) >= self._level:
+        terms = self.connection.terms(about)
+        if terms is not None:
+            wanted = terms.log_level
+            least = None if wanted is None else t.LOGGING_LEVELS.index(wanted)
+        else:
+            # A client that was not told of logging gets none: a function that logs may have come later.
+            least = self._level if self.bus.told.logging is not None else None
+        if least is not None and t.LOGGING_LEVELS.index(level) >= least:
             params = t.LoggingMessageParams(level=level, data=data, logger=name)
             self.runtime.send(Notification("notifications/message", params), about=about)
 
     def list_changed(self, kind: Kind) -> None:
         """Tell the client soon; called from any thread."""
-        self._token.run_sync_soon(self._note_change, kind)
-
-    def _note_change(self, kind: Kind) -> None:
-        if self.connection.state is not State.READY or not self._declared(kind):
-            return
-        if not self._changed:
-            self.runtime.start_soon(self._tell_changes)
-        self._changed[kind] = None
-
-    def _declared(self, kind: Kind) -> bool:
-        return getattr(self._told, kind) is not None
-
-    async def _tell_changes(self) -> None:
-        await trio.sleep(DEBOUNCE)
-        kinds, self._changed = self._changed, {}
-        for kind in sorted(kinds):
-            try:
-                await self.runtime.notify(Notification(_CHANGED[kind]))
-            except McpError as error:
-                logger.debug("not told: %s", error)
+        self._token.run_sync_soon(self.bus.list_changed, kind)
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the client, if it subscribed; called from any thread."""
-        self._token.run_sync_soon(self._tell_update, uri)
-
-    def _tell_update(self, uri: str) -> None:
-        if uri in self._subscriptions and self.runtime.lost is None:
-            try:
-                self.runtime.send(
-                    Notification("notifications/resources/updated", t.ResourceParams(uri=uri))
-                )
-            except McpError as error:
-                logger.debug("not told: %s", error)
+        """Tell the client, if it wants to know; called from any thread."""
+        self._token.run_sync_soon(self.bus.resource_updated, uri)
 
 
 class AroundSession(Session):
@@ -412,6 +501,14 @@ class AroundSession(Session):
         return await step()
 
 
+def _values(arguments: Raw) -> Any:
+    """Arguments as JSON values; whatever they are, they are the same for the same bytes."""
+    try:
+        return msgspec.json.decode(arguments) if bytes(arguments) else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(arguments).hex()
+
+
 def _read(request: Request, type: type[Any]) -> Any:
     try:
         return codec.decode(request.params, type)
@@ -421,6 +518,8 @@ def _read(request: Request, type: type[Any]) -> Any:
 
 _METHODS: dict[str, Callable[[Session, Request], Any]] = {
     "initialize": Session._initialize,
+    "server/discover": Session._discover,
+    "subscriptions/listen": Session._listen,
     "ping": Session._ping,
     "tools/call": Session._call_tool,
     "tools/list": Session._list_tools,

@@ -298,8 +298,8 @@ def check_asks(name: str, asks: str | None, signature: Signature) -> bool:
     """
     if asks is None:
         return False
-    if asks != "replay":
-        raise ValueError(f"{name}: asks is 'replay' or nothing, not {asks!r}")
+    if asks not in ("replay", "rounds"):
+        raise ValueError(f"{name}: asks is 'replay', 'rounds' or nothing, not {asks!r}")
     if not signature.is_async:
         raise TypeError(f"{name}: a function that asks must be async")
     return True

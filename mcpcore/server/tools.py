@@ -18,14 +18,14 @@ from mcpcore import types as t
 from mcpcore.errors import ConnectionLost, RequestFailed, ToolError
 from mcpcore.jsonrpc import INVALID_PARAMS, mend_surrogates
 from mcpcore.runtime import single
-from mcpcore.server.context import Context
-from mcpcore.server.results import Output, output_of
+from mcpcore.server.context import Context, NoAnswer
+from mcpcore.server.results import Output, ToolResult, output_of
 from mcpcore.server.signature import Signature, check_asks
 from mcpcore.validation import MISSING, SchemaCheck, can_validate
 
 logger = logging.getLogger("mcpcore.server")
 
-Asks = Literal["replay"]
+Asks = Literal["replay", "rounds"]
 _ABSENT = (b"", b"null")
 
 
@@ -79,7 +79,7 @@ class RegisteredTool:
             meta=options.meta,
         )
 
-    def call_now(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
+    def call_now(self, arguments: Raw, context: Context[Any] | None) -> ToolResult:
         """Call an inline tool on the spot. `context` is None if the function takes none."""
         try:
             return self._result(self.signature.function(**self._keywords(arguments, context)))
@@ -89,7 +89,7 @@ class RegisteredTool:
             if context is not None:
                 context.finish()
 
-    async def call(self, arguments: Raw, context: Context[Any] | None) -> t.CallToolResult:
+    async def call(self, arguments: Raw, context: Context[Any] | None) -> ToolResult:
         """Call the tool."""
         signature = self.signature
         try:
@@ -138,10 +138,10 @@ class RegisteredTool:
             raise ToolError(f"Invalid arguments: {problem}")
         return values
 
-    def _checked_result(self, value: Any) -> t.CallToolResult:
+    def _checked_result(self, value: Any) -> ToolResult:
         """The result of a tool with an output schema of its own."""
         result = self._convert(value)
-        if result.is_error:
+        if isinstance(result, t.InputRequiredResult) or result.is_error:
             return result
         structured = result.structured_content
         if structured is UNSET:
@@ -157,6 +157,8 @@ class RegisteredTool:
 
     def _failed(self, error: BaseException) -> t.CallToolResult:
         cause = single(error)
+        if isinstance(cause, NoAnswer) and cause.refusal is not None:
+            raise cause.refusal
         if isinstance(cause, ToolError):
             return t.CallToolResult(content=[t.TextContent(str(cause))], is_error=True)
         if isinstance(cause, RequestFailed):

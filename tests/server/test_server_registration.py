@@ -51,7 +51,7 @@ def test_a_plain_function_cannot_ask():
 
 
 def test_another_word_for_asks_is_refused():
-    with pytest.raises(ValueError, match="asks is 'replay' or nothing"):
+    with pytest.raises(ValueError, match="asks is 'replay', 'rounds' or nothing"):
 
         @Server("x", "1").tool(asks="twice")
         async def f(ctx: Context) -> None: ...
