@@ -85,8 +85,8 @@ class Method(msgspec.Struct, frozen=True):
     """One method in one direction over a range of revisions, both ends included.
 
     The capabilities are dotted paths: the server's for what a client sends, the client's for what a
-    server sends. `safe`: sending it twice does no harm. `may_ask`: the stateless revision may answer
-    it with questions. `cacheable`: its result carries caching hints there.
+    server sends. `safe`: sending it twice does no harm. `named_by`: the member of its params that says
+    what it is about, which HTTP headers repeat in the stateless era.
     """
 
     name: str
@@ -98,8 +98,7 @@ class Method(msgspec.Struct, frozen=True):
     server_capability: str | None = None
     client_capability: str | None = None
     safe: bool = False
-    may_ask: bool = False
-    cacheable: bool = False
+    named_by: Literal["name", "uri", "taskId"] | None = None
 
     @property
     def is_request(self) -> bool:
@@ -114,7 +113,7 @@ _N, _P, _R = t.Params, t.PaginatedParams, t.ResourceParams
 METHODS: tuple[Method, ...] = (
     # Requests of the client.
     Method("initialize", "client", t.InitializeParams, t.InitializeResult, until=D),
-    Method("server/discover", "client", _N, t.DiscoverResult, since=E, safe=True, cacheable=True),
+    Method("server/discover", "client", _N, t.DiscoverResult, since=E, safe=True),
     Method(
         "tools/list",
         "client",
@@ -122,7 +121,6 @@ METHODS: tuple[Method, ...] = (
         t.ListToolsResult,
         server_capability="tools",
         safe=True,
-        cacheable=True,
     ),
     Method(
         "tools/call",
@@ -130,7 +128,7 @@ METHODS: tuple[Method, ...] = (
         t.CallToolParams,
         t.CallToolResult,
         server_capability="tools",
-        may_ask=True,
+        named_by="name",
     ),
     Method(
         "resources/list",
@@ -139,7 +137,6 @@ METHODS: tuple[Method, ...] = (
         t.ListResourcesResult,
         server_capability="resources",
         safe=True,
-        cacheable=True,
     ),
     Method(
         "resources/templates/list",
@@ -148,7 +145,6 @@ METHODS: tuple[Method, ...] = (
         t.ListResourceTemplatesResult,
         server_capability="resources",
         safe=True,
-        cacheable=True,
     ),
     Method(
         "resources/read",
@@ -157,8 +153,7 @@ METHODS: tuple[Method, ...] = (
         t.ReadResourceResult,
         server_capability="resources",
         safe=True,
-        may_ask=True,
-        cacheable=True,
+        named_by="uri",
     ),
     Method(
         "resources/subscribe",
@@ -185,7 +180,6 @@ METHODS: tuple[Method, ...] = (
         t.ListPromptsResult,
         server_capability="prompts",
         safe=True,
-        cacheable=True,
     ),
     Method(
         "prompts/get",
@@ -194,7 +188,7 @@ METHODS: tuple[Method, ...] = (
         t.GetPromptResult,
         server_capability="prompts",
         safe=True,
-        may_ask=True,
+        named_by="name",
     ),
     # The first revision has completion without a capability for it.
     Method("completion/complete", "client", t.CompleteParams, t.CompleteResult, until=A, safe=True),

@@ -3,7 +3,8 @@
 A report about a peer (`Forgiven`, `RemoteProtocolError.rule`) and a line of `mcpcore tour` name a
 rule by its id; this table says what the id means. The ids group the rules by subject: JRPC the
 messages, BATCH arrays of them, LIFE and VERS the opening, CAP capabilities, SHUT the end, STDIO the
-pipes, HTTP and SEC the web, CANC, PROG, PAGE, PING the base utilities, then the features.
+pipes, HTTP and SEC the web, CANC, PROG, PAGE, PING the base utilities, then the features. Those with
+26 in their names, and HDR, are of the stateless era.
 """
 
 from __future__ import annotations
@@ -136,6 +137,20 @@ RULES: dict[str, Rule] = {
         Rule("PROMPT-04", "schema", "prompts/get answers with messages."),
         Rule("LOG-01", "MUST", "A server that sends log messages declares logging."),
         Rule("SCHEMA-01", "schema", "An object has the members that the schema requires."),
+        # The stateless era.
+        Rule("JRPC26-05", "MUST", "No two requests that are open at once have the same id."),
+        Rule("JRPC26-21", "schema", "There are no batches of requests that stand alone."),
+        Rule(
+            "META26-04",
+            "MUST",
+            "A request names its revision and its client's capabilities, or gets -32602.",
+        ),
+        Rule("META26-07", "schema", "What a request says in its _meta is of the right type."),
+        Rule("VERS26-02", "MUST", "A revision that is not spoken is answered with -32022."),
+        Rule("LOG26-09", "SHOULD", "A log level that there is not is answered with -32602."),
+        Rule("HTTP26-10", "MUST", "A POST holds one request or one notification."),
+        Rule("HTTP26-24", "MUST", "A method that is not there is answered with -32601."),
+        Rule("HDR-06", "MUST", "Headers that repeat the body say what it says, or get -32020."),
     )
 }
 """By id."""

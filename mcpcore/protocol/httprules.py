@@ -17,7 +17,19 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mcpcore import jsonrpc
-from mcpcore.jsonrpc import INVALID_REQUEST, Batch, ErrorObject, ErrorResponse, Malformed, Request
+from mcpcore.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Batch,
+    ErrorObject,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+)
+from mcpcore.protocol import mirrors
 from mcpcore.protocol.framing import Decoded
 from mcpcore.protocol.headers import (
     EVENT_STREAM,
@@ -29,7 +41,15 @@ from mcpcore.protocol.headers import (
     is_visible_ascii,
     media_type,
 )
-from mcpcore.revisions import REVISIONS, UNNAMED, Revision
+from mcpcore.protocol.terms import named_revision
+from mcpcore.revisions import (
+    HEADER_MISMATCH,
+    MISSING_CLIENT_CAPABILITY,
+    REVISIONS,
+    UNNAMED,
+    UNSUPPORTED_VERSION,
+    Revision,
+)
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes of one POST: far above any call met in practice, and little enough for many at once."""
@@ -182,6 +202,61 @@ def judge_body(body: bytes) -> Decoded | Refusal:
         id = None if message.answers or message.notifies else message.id
         return Refusal(400, message.error.message, message.rule, code=message.error.code, id=id)
     return Decoded(message, body, tuple(notes))
+
+
+def stands_alone(decoded: Decoded, version: str | None, stateless: Sequence[Revision]) -> bool:
+    """Whether a POST belongs to no session, in a server that speaks `stateless`: because its header names
+    such a revision, or its body any.
+    """
+    if any(row.name == version for row in stateless):
+        return True
+    message = decoded.message
+    if not stateless or not isinstance(message, Request) or message.method == "initialize":
+        return False
+    return named_revision(message, decoded.frame) is not None
+
+
+def judge_mirrors(
+    decoded: Decoded,
+    headers: Mapping[str, str],
+    stateless: Sequence[Revision],
+    parameters: Mapping[str, Mapping[str, mirrors.Path]],
+) -> Refusal | None:
+    """Whether the headers of a request that stands alone say what its body says (HDR-06). What is no
+    request must be a single notification (HTTP26-10).
+    """
+    message = decoded.message
+    if isinstance(message, Notification):
+        return None
+    if not isinstance(message, Request):
+        return Refusal(400, "Invalid request: one request or notification in a POST", "HTTP26-10")
+    named = named_revision(message, decoded.frame)
+    problem = mirrors.judge(headers, message, named, stateless, parameters)
+    if problem is None:
+        return None
+    return Refusal(
+        400, f"Header mismatch: {problem}", "HDR-06", code=HEADER_MISMATCH, id=message.id
+    )
+
+
+_STATUS = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+}
+
+
+def status_of(answer: bytes) -> int:
+    """The HTTP status of an answer that stands alone, as long as nothing was written (HTTP26-53)."""
+    # Errors are small, and where they begin is known: they are written here.
+    if answer.find(b'"error":{"code":', 0, 200) < 0:
+        return 200
+    message = jsonrpc.decode(answer, [])
+    return _STATUS.get(message.error.code, 200) if isinstance(message, ErrorResponse) else 200
 
 
 def opens_session(decoded: Decoded) -> bool:

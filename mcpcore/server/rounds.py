@@ -52,6 +52,7 @@ class Round:
         """What is known, by key."""
         self.answers: Mapping[str, Any] = answers or {}
         """The answers to what was asked last, as they came."""
+        self._unasked = number == 1
         self.state = state
         """What a function that deals with rounds by hand gave with its last questions."""
         self.pending: dict[str, tuple[str, Question]] = {}
@@ -68,13 +69,20 @@ class Round:
         return cls(record.round + 1, entries=entries, answers=given, state=record.state)
 
     def known(self, key: str, asked: str) -> Entry | None:
-        """What is known under `key`, if that is what was `asked`."""
+        """What is known under `key`, if that is what was `asked`.
+
+        Answers that come without a state, for nobody knows which question, count for the first of their key:
+        a client that says so says it for itself.
+        """
         entry = self.entries.get(key)
+        if entry is None and self._unasked and key in self.answers:
+            entry = self.entries[key] = Entry(asked, self.answers[key])
         return entry if entry is not None and entry.digest == asked else None
 
     def forget(self, key: str) -> None:
         """The answer is of no use."""
         self.entries.pop(key, None)
+        self.answers = {name: value for name, value in self.answers.items() if name != key}
 
     async def ask(self, key: str, asked: str, question: Question) -> None:
         """Note a question, and never come back: the run is over."""

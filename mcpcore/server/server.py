@@ -7,13 +7,14 @@ what is registered. One server object serves any number of connections.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, final, overload
 
 import trio
 
 from mcpcore import types as t
+from mcpcore.protocol.mirrors import Path
 from mcpcore.revisions import ALL, lookup
 from mcpcore.runtime import Limits
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
@@ -159,6 +160,8 @@ class Server:
         self._sessions: set[Session] = set()
         self._uses_context = False
         self.tools: Registry[RegisteredTool] = Registry("tool", self._changed("tools"))
+        self.marked_arguments: dict[str, Mapping[str, Path]] = {}
+        """The arguments of each tool that HTTP headers repeat in the stateless era."""
         self.resources: Registry[RegisteredResource] = Registry(
             "resource", self._changed("resources")
         )
@@ -193,6 +196,7 @@ class Server:
         def register(function: F) -> F:
             tool = RegisteredTool(function, ToolOptions(**options))
             self.tools.add(tool.name, tool)
+            self.marked_arguments[tool.name] = tool.marked
             self._uses_context |= tool.signature.context is not None
             return function
 
@@ -263,6 +267,7 @@ class Server:
     def remove_tool(self, name: str) -> None:
         """Raises KeyError if there is none. Clients are told, as of every change of a list."""
         self.tools.remove(name)
+        del self.marked_arguments[name]
 
     def remove_resource(self, uri: str) -> None:
         """Remove the resource or template at `uri`. Raises KeyError."""

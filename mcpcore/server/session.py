@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -116,6 +116,8 @@ class Session(Handler):
         self._offer = offer
         self._state = state
         self.principal = principal
+        self.principals: Mapping[RequestId, Any] | None = None
+        """Who makes each request, where the requests of several clients meet."""
         self._peer: Peer | None = None
         self._level = t.LOGGING_LEVELS.index(DEFAULT_LEVEL)
         self.bus = Bus(self.connection, self.runtime)
@@ -144,7 +146,7 @@ class Session(Handler):
 
     def principal_of(self, id: RequestId) -> Any:
         """Who makes a request."""
-        return self.principal
+        return self.principal if self.principals is None else self.principals.get(id)
 
     def _peer_of(self, id: RequestId, terms: Terms) -> Peer:
         """The client behind a request that stands alone."""

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw
 from mcpcore import types as t
 from mcpcore.errors import ConnectionLost, RequestFailed, ToolError
 from mcpcore.jsonrpc import INVALID_PARAMS, mend_surrogates
+from mcpcore.protocol.mirrors import marked
 from mcpcore.runtime import single
 from mcpcore.server.context import Context, NoAnswer
 from mcpcore.server.results import Output, ToolResult, output_of
@@ -68,6 +69,8 @@ class RegisteredTool:
             raise TypeError(
                 f"{self.name}: with input_schema= the function takes the arguments as one dict"
             )
+        self.marked = marked(options.input_schema or signature.schema)
+        """The arguments that HTTP headers repeat in the stateless era: where they stand, by header."""
         self.tool = t.Tool(
             name=self.name,
             input_schema=options.input_schema or signature.schema,

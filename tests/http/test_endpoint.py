@@ -494,7 +494,7 @@ async def test_authenticate_may_be_async_and_an_error_in_it_is_told_to_nobody(fr
 
 
 async def test_without_sessions_each_request_stands_alone(front: str) -> None:
-    async with web(make_server(), front, stateless=True) as client:
+    async with web(make_server(), front, sessions=None) as client:
         opened = await client.initialize()
         assert "mcp-session-id" not in opened.headers
         told = await client.post({"jsonrpc": "2.0", "method": "notifications/initialized"})

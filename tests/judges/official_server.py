@@ -196,6 +196,146 @@ async def test_reconnection(ctx: Context[Any]) -> str:
     return "had on the second connection"
 
 
+# What belongs to the stateless revision.
+
+
+class Name(msgspec.Struct):
+    name: str
+
+
+class Confirmation(msgspec.Struct):
+    ok: bool
+
+
+@server.tool(structured=False, asks="replay")
+async def test_missing_capability(ctx: Context[Any]) -> str:
+    """Cannot do without the client's model."""
+    await ctx.sample("model", "Anything.")
+    return "sampled"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_streaming_elicitation(ctx: Context[Any]) -> str:
+    """Asks the person."""
+    answer = await ctx.elicit("user_name", Name, "Your name?")
+    return f"{answer.action}: {answer.value}"
+
+
+@server.tool(structured=False)
+async def test_logging_tool(ctx: Context[Any]) -> str:
+    """Logs."""
+    ctx.log("info", "logged")
+    return "done"
+
+
+def _flip(remove: Any, add: Any) -> None:
+    """Change a list: take away what is there, or put it back."""
+    try:
+        remove()
+    except KeyError:
+        add()
+
+
+@server.tool(structured=False)
+async def test_trigger_tool_change() -> str:
+    """Changes the list of tools."""
+    _flip(lambda: server.remove_tool("flips"), lambda: server.tool(name="flips")(a_simple_tool))
+    return "changed"
+
+
+@server.tool(structured=False)
+async def test_trigger_prompt_change() -> str:
+    """Changes the list of prompts."""
+    _flip(lambda: server.remove_prompt("flips"), lambda: server.prompt(name="flips")(a_prompt))
+    return "changed"
+
+
+def a_prompt() -> str:
+    """Comes and goes."""
+    return "It is here now and then."
+
+
+@server.tool(name="test_x_mcp_header", structured=False)
+def in_region(
+    region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})] = "",
+) -> str:
+    """Wants one of its arguments in a header."""
+    return f"in {region}"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_elicitation(ctx: Context[Any]) -> str:
+    """Asks the person for a name."""
+    answer = await ctx.elicit("user_name", Name, "Your name?")
+    return f"{answer.action}: {answer.value}"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_sampling(ctx: Context[Any]) -> str:
+    """Asks the client's model."""
+    return str((await ctx.sample("model", "What is the capital of France?")).content)
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_list_roots(ctx: Context[Any]) -> str:
+    """Asks for the roots."""
+    return ", ".join(root.uri for root in await ctx.list_roots())
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_request_state(ctx: Context[Any]) -> str:
+    """Asks the person to confirm, and keeps a state."""
+    return f"{(await ctx.elicit('confirm', Confirmation, 'Go on?')).action}, by the state"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_multiple_inputs(ctx: Context[Any]) -> str:
+    """Asks three things at once."""
+    answers: list[Any] = []
+
+    async def ask(question: Any) -> None:
+        answers.append(await question)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, ctx.elicit("user_name", Name, "Your name?"))
+        nursery.start_soon(ask, ctx.sample("greeting", "Greet somebody."))
+        nursery.start_soon(ask, ctx.list_roots("client_roots"))
+    return f"{len(answers)} answers"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_multi_round(ctx: Context[Any]) -> str:
+    """Asks twice."""
+    name = await ctx.elicit("step1", Name, "Your name?")
+    confirmed = await ctx.elicit("step2", Confirmation, f"Is it {name.value}?")
+    return f"{name.action}, {confirmed.action}"
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_tampered_state(ctx: Context[Any]) -> str:
+    """Asks the person to confirm, and refuses a state that is not its own."""
+    return (await ctx.elicit("confirm", Confirmation, "Go on?")).action
+
+
+@server.tool(structured=False, asks="replay")
+async def test_input_required_result_capabilities(ctx: Context[Any]) -> str:
+    """Asks what the client can be asked."""
+    if ctx.can("sampling"):
+        return str((await ctx.sample("model", "Anything.")).content)
+    return (await ctx.elicit("user_name", Name, "Your name?")).action
+
+
+@server.prompt(asks="replay")
+async def test_input_required_result_prompt(ctx: Context[Any]) -> str:
+    """Asks the person what it is about."""
+    answer = await ctx.elicit("context", Topic, "What is it about?")
+    return f"Something about {answer.value}."
+
+
+class Topic(msgspec.Struct):
+    context: str
+
+
 @server.resource("test://static-text", mime_type="text/plain")
 def static_text() -> str:
     """Some text."""

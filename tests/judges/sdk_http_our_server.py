@@ -22,7 +22,7 @@ from mcpcore.server.http.listener import serve_http
 
 OTHERS: dict[str, dict[str, Any]] = {
     "more": {},
-    "more-stateless": {"stateless": True},
+    "more-stateless": {"sessions": None},
     "more-forgetful": {"store": None},
     "events": {"answers": "events"},
     "forgetful": {"store": None},

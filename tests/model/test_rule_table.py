@@ -9,7 +9,7 @@ import mcpcore
 from mcpcore.rules import RULES
 
 SOURCE = Path(mcpcore.__file__).parent
-ID = re.compile(r"[\"']([A-Z]{3,6}-\d{2})[\"']")
+ID = re.compile(r"[\"']([A-Z]{3,8}(?:26)?-\d{2})[\"']")
 
 
 def test_every_rule_is_found_under_its_own_id() -> None:

@@ -13,19 +13,21 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import trio
 
 from mcpcore import types as t
-from mcpcore.jsonrpc import RequestId
+from mcpcore.jsonrpc import Request, RequestId
 from mcpcore.protocol import httprules
 from mcpcore.protocol.framing import Decoded
 from mcpcore.protocol.headers import EVENT_STREAM, JSON, SESSION_ID
 from mcpcore.protocol.httprules import Access, Head, Refusal, Verb
+from mcpcore.protocol.mirrors import Path
 from mcpcore.revisions import lookup
+from mcpcore.server.http.alone import AloneChannel
 from mcpcore.server.http.principals import Authenticate
 from mcpcore.server.http.sessions import HttpSession, SessionLimits, Sessions
 from mcpcore.server.http.store import EventStore, MemoryEventStore
@@ -60,6 +62,8 @@ class Served(Protocol):
     timeouts: Timeouts
     lifespan: Callable[[], AbstractAsyncContextManager[Any]]
 
+    @property
+    def marked_arguments(self) -> Mapping[str, Mapping[str, Path]]: ...
     def capabilities(self) -> t.ServerCapabilities: ...
     def make_session(self, channel: Channel, state: Any, principal: Any = None) -> Session: ...
     async def serve_session(
@@ -76,13 +80,13 @@ class EndpointOptions(TypedDict, total=False):
     """Values of Origin to serve, such as `https://example.com`. Default: those of the allowed hosts."""
     authenticate: Authenticate
     """Tells who makes a request; see `mcpcore.server.http.principals`. Default: nobody is asked."""
-    stateless: bool
-    """Keep no sessions: each request stands alone, and nothing can be asked of a client."""
     answers: Literal["json", "events"]
     """How to answer a request about which nothing is said before its answer. Default: `json`. With
     `events` a client whose connection breaks can come back for any answer; with `json` only for those
     of which something was said, or that took longer than `keep_alive`."""
-    sessions: SessionLimits
+    sessions: SessionLimits | None
+    """How many sessions for clients of the handshake era. With None none are kept: each of their requests
+    is served by itself, and nothing can be asked of them."""
     store: EventStore | None
     """Remembers events for clients that come back. Default: in memory; None: nothing is remembered."""
     max_body: int
@@ -102,14 +106,21 @@ class Endpoint:
             allowed_origins=None if origins is None else tuple(origins),
         )
         self._authenticate = options.get("authenticate")
-        self._stateless = options.get("stateless", False)
-        self._verbs: tuple[Verb, ...] = ("POST",) if self._stateless else ("POST", "GET", "DELETE")
         self._prefers_json = options.get("answers", "json") == "json"
-        self._limits = options.get("sessions", SessionLimits())
+        limits = options.get("sessions", SessionLimits())
+        self._limits = SessionLimits() if limits is None else limits
         self._store = options["store"] if "store" in options else MemoryEventStore()
         self.max_body = options.get("max_body", httprules.MAX_BODY)
         self._pulse = Pulse(options.get("keep_alive", KEEP_ALIVE))
-        self._spoken = lookup(server.revisions)
+        rows = lookup(server.revisions)
+        self._spoken = tuple(row for row in rows if row.era == "handshake")
+        self._stateless = tuple(row for row in rows if row.era == "stateless")
+        self._keeps_sessions = limits is not None and bool(self._spoken)
+        self._verbs: tuple[Verb, ...] = ("POST",)
+        if self._keeps_sessions:
+            self._verbs = ("POST", "GET", "DELETE")
+        self._alone: AloneChannel
+        self._alone_session: Session
         self._state: Any = None
         self._nursery: trio.Nursery
         self.sessions: Sessions
@@ -132,11 +143,17 @@ class Endpoint:
                     store=self._store,
                     pulse=self._pulse,
                 )
+                self._alone = AloneChannel(self._pulse, max_queued=self._limits.queued)
+                self._alone_session = self._server.make_session(self._alone, self._state)
+                self._alone_session.principals = self._alone.principals
+                await self._nursery.start(self._server.serve_session, self._alone_session)
                 self._nursery.start_soon(self.sessions.sweep)
                 self._nursery.start_soon(self._pulse.run)
                 task_status.started()
                 await self._stopping.wait()
+                self._alone.end_input("the server stops")
                 await self.sessions.end_all()
+                await self._alone_session.runtime.closed.wait()
                 self._nursery.cancel_scope.cancel()
         finally:
             self._stopping.set()
@@ -228,8 +245,13 @@ class Endpoint:
         message = httprules.judge_body(body)
         if isinstance(message, Refusal):
             return message
-        if self._stateless:
-            return await self._serve_alone(message, head, principal)
+        if httprules.stands_alone(message, head.version, self._stateless) or not self._spoken:
+            refusal = httprules.judge_mirrors(
+                message, request.headers, self._stateless, self._server.marked_arguments
+            )
+            return refusal or await self._serve_alone(message, head, principal)
+        if not self._keeps_sessions:
+            return await self._serve_once(message, head, principal)
         if head.session is None and httprules.opens_session(message):
             return await self._open(message, head, principal)
         session = self._find(head, principal)
@@ -261,8 +283,31 @@ class Endpoint:
                     await self.sessions.end(session)
         return answer
 
-    async def _serve_alone(self, message: Decoded, head: Head, principal: Any) -> Answer | Refusal:
-        """Serve a POST by a session that lasts as long as its answer."""
+    async def _serve_alone(self, message: Decoded, head: Head, principal: Any) -> Answer:
+        """Serve a POST that belongs to no session, in the era that has none."""
+        if not isinstance(message.message, Request):
+            return Answer(202)
+        channel = self._alone
+        stream = channel.serve(message, principal)
+        self._close_refused(channel, self._alone_session, stream)
+        try:
+            if not head.events:
+                await stream.wait_for_end()
+            elif self._prefers_json and not stream.ended and not stream.pending:
+                await stream.wait()
+            elif not stream.ended:
+                await trio.lowlevel.checkpoint()
+        except BaseException:
+            stream.abandon()
+            raise
+        # What has a status of its own is decided before anything is written.
+        if stream.ended and len(stream.pending) == 1 and head.json:
+            answer = stream.take()[0][1]
+            return Answer(httprules.status_of(answer), _JSON_HEADERS, answer)
+        return Answer(200, EVENT_HEADERS, events=channel.read(stream))
+
+    async def _serve_once(self, message: Decoded, head: Head, principal: Any) -> Answer | Refusal:
+        """Serve a POST of the handshake era by a session that lasts as long as its answer."""
         if httprules.requests_in(message) is None:
             return Answer(202)
         channel = SessionChannel("", self._pulse)

@@ -83,6 +83,7 @@ class Stream:
         "number",
         "open",
         "pending",
+        "queued",
         "reader",
         "released",
     )
@@ -98,6 +99,8 @@ class Stream:
         self.open = list(open)
         self.last = 0
         self.pending: list[tuple[int, bytes]] = []
+        self.queued = 0
+        """Bytes that are pending."""
         self.reader: StreamReader | None = None
         self.ended = False
         self.abandoned = False
@@ -111,6 +114,7 @@ class Stream:
             self._channel.store(self.number, self.last, data)
         if not self.abandoned:
             self.pending.append((self.last, data))
+            self.queued += len(data)
             self.wake()
 
     def begin_events(self) -> None:
@@ -142,6 +146,7 @@ class Stream:
         if self.number != STANDALONE:
             self.abandoned = True
             self.take()
+            self._channel.abandoned(self)
 
     def end(self) -> None:
         """Nothing more will be said on it."""
@@ -167,7 +172,8 @@ class Stream:
         taken = self.pending
         if taken:
             self.pending = []
-            self._channel.took(sum(len(data) for _, data in taken))
+            self._channel.took(self.queued)
+            self.queued = 0
         return taken
 
     def event_id(self, number: int) -> str | None:
@@ -363,6 +369,9 @@ class SessionChannel(Channel):
         first = b"".join(_event(number, *event) for event in (*missed, *waiting))
         return StreamReader(stream, first or COMMENT)
 
+    def abandoned(self, stream: Stream) -> None:
+        """The connection of a stream broke off. A session goes on (HTTP-20)."""
+
     def store(self, stream: int, number: int, data: bytes) -> None:
         if self.event_store is not None:
             self.event_store.append(self._name, stream, number, data)
@@ -393,10 +402,9 @@ class SessionChannel(Channel):
             if self._queued > 4 * self._max_queued:
                 self.end_input(f"the client does not read: {self._queued} bytes wait for it")
                 raise ConnectionLost("the client does not read")
-        before = len(stream.pending)
+        before = stream.queued
         stream.put(data)
-        if len(stream.pending) > before:
-            self._queued += len(data)
+        self._queued += stream.queued - before
 
     def request_over(self, id: RequestId) -> None:
         stream = self._by_request.pop(id, None)
