@@ -75,6 +75,18 @@ class RequestFailed(McpError):
         return f"{self.message} (code {self.code})"
 
 
+class Unanswered(McpError):
+    """The server wanted something answered first, and nobody did: `key` is its name for the question,
+    `method` what it asked, `reason` why there is no answer. The request was not made again.
+    """
+
+    def __init__(self, key: str, method: str, reason: str) -> None:
+        super().__init__(f"the server asked {key!r} ({method}), which was not answered: {reason}")
+        self.key = key
+        self.method = method
+        self.reason = reason
+
+
 class ConnectionLost(McpError):
     """The channel ended: whatever was in flight has an unknown fate.
 

@@ -85,7 +85,8 @@ class Method(msgspec.Struct, frozen=True):
     """One method in one direction over a range of revisions, both ends included.
 
     The capabilities are dotted paths: the server's for what a client sends, the client's for what a
-    server sends. `safe`: sending it twice does no harm. `named_by`: the member of its params that says
+    server sends. `safe`: sending it twice does no harm. `may_ask`: the stateless era may answer it with
+    questions. `named_by`: the member of its params that says
     what it is about, which HTTP headers repeat in the stateless era.
     """
 
@@ -98,6 +99,7 @@ class Method(msgspec.Struct, frozen=True):
     server_capability: str | None = None
     client_capability: str | None = None
     safe: bool = False
+    may_ask: bool = False
     named_by: Literal["name", "uri", "taskId"] | None = None
 
     @property
@@ -128,6 +130,7 @@ METHODS: tuple[Method, ...] = (
         t.CallToolParams,
         t.CallToolResult,
         server_capability="tools",
+        may_ask=True,
         named_by="name",
     ),
     Method(
@@ -153,6 +156,7 @@ METHODS: tuple[Method, ...] = (
         t.ReadResourceResult,
         server_capability="resources",
         safe=True,
+        may_ask=True,
         named_by="uri",
     ),
     Method(
@@ -188,6 +192,7 @@ METHODS: tuple[Method, ...] = (
         t.GetPromptResult,
         server_capability="prompts",
         safe=True,
+        may_ask=True,
         named_by="name",
     ),
     # The first revision has completion without a capability for it.
@@ -316,6 +321,9 @@ METHODS: tuple[Method, ...] = (
     Method("notifications/tasks/status", "both", t.TaskStatusParams, since=D, until=D),
     Method("notifications/subscriptions/acknowledged", "server", t.AcknowledgedParams, since=E),
 )
+
+MAY_ASK: frozenset[str] = frozenset(row.name for row in METHODS if row.may_ask)
+"""The requests that the stateless era may answer with questions."""
 
 SAFE: frozenset[str] = frozenset(row.name for row in METHODS if row.is_request and row.safe)
 """The requests that do no harm when they are sent twice."""

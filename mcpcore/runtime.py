@@ -416,9 +416,11 @@ class Runtime:
                 data = self.connection.send(ErrorResponse(answer.id, bad))
             except McpError:
                 return
+        # Channels know the client's requests by their ids; the server has the same ids for its own.
+        serves = self.connection.role == "server"
         if data is not None:
-            self._post(data, linger=linger, about=answer.id)
-        if self._routed:
+            self._post(data, linger=linger, about=answer.id if serves else None)
+        if self._routed and serves:
             assert answer.id is not None
             self.channel.request_over(answer.id)
 
@@ -444,11 +446,13 @@ class Runtime:
         on_progress: ProgressCallback | None = None,
         extends: bool | None = None,
         about: RequestId | None = None,
+        id: RequestId | None = None,
     ) -> Raw:
         """Send a request, wait for its answer, give the raw result.
 
         `params` is a Struct of `mcpcore.types`, a dict, or `UNSET`. The limits default to those of
-        the connection. `about` is the client's request because of which a server asks. Raises
+        the connection. `about` is the client's request because of which a server asks. `id` is one that
+        was had from the connection before. Raises
         `RequestFailed`, `RequestTimeout`, `ConnectionLost`, `RemoteProtocolError`,
         `LocalProtocolError` or `CapabilityMissing`.
         """
@@ -464,7 +468,8 @@ class Runtime:
             self._nursery.start_soon(waiting.watch)
         if seconds is not None and math.isnan(seconds):
             raise ValueError("the timeout must not be NaN")
-        id = self.connection.next_id()
+        if id is None:
+            id = self.connection.next_id()
         if on_progress is not None:
             if inspect.iscoroutinefunction(on_progress):
                 raise TypeError("on_progress is called by the reading task: give a plain function")
@@ -490,7 +495,7 @@ class Runtime:
 
     def _abandon(self, id: RequestId, call: Call, reason: str) -> None:
         """Nobody waits for this answer any more: tell the peer, unless the protocol forbids it."""
-        if call.method == "initialize":
+        if call.method == "initialize" or self.connection.state is State.FRESH:
             return
         try:
             data = self.connection.send(Cancel(id, reason))

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from handshake import connect, open_client
 
 from mcpcore import (
     CallToolResult,
@@ -26,7 +27,6 @@ from mcpcore import (
     RequestTimeout,
     Server,
     Timeouts,
-    connect,
     memory_channels,
 )
 from mcpcore.jsonrpc import MAX_BATCH, MAX_BATCH_SIZE, Malformed, decode, mend_surrogates
@@ -406,7 +406,7 @@ async def test_a_callback_may_close_the_client(autojump_clock: Any) -> None:
         await client.aclose()
 
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, server, on_log=close)
+        client = await open_client(nursery, server, on_log=close)
         with pytest.raises(ConnectionLost, match="this side closed"):
             await client.call_tool("log")
 

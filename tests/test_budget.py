@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
+from handshake import connect
+
 import mcpcore
-from mcpcore import Server, connect
+from mcpcore import Server
 
 PACKAGE = str(Path(mcpcore.__file__).parent)
 

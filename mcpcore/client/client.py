@@ -7,7 +7,8 @@ exception of `mcpcore.errors`. Results of tools are never raised: look at `is_er
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, Unpack, final
 
 import msgspec
@@ -17,7 +18,9 @@ from msgspec import UNSET, Raw
 from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.client.answers import Answers
+from mcpcore.client.eras import PROBE, ServerFacts, discover
 from mcpcore.client.forgiven import ForgivenReport
+from mcpcore.client.listening import Listening, Subscription, Subscriptions, filter_of
 from mcpcore.client.lists import MAX_PAGES, Lists
 from mcpcore.client.notices import Notices
 from mcpcore.client.open import (
@@ -29,6 +32,7 @@ from mcpcore.client.open import (
     open_channel,
     shake_hands,
 )
+from mcpcore.client.rounds import MAX_ROUNDS, Asker, asks, drive
 from mcpcore.errors import (
     ConnectionLost,
     HttpError,
@@ -40,23 +44,30 @@ from mcpcore.errors import (
     SessionEnded,
 )
 from mcpcore.jsonrpc import INTERNAL_ERROR
+from mcpcore.protocol import mirrors
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Notification, Refused, Request, Stale
 from mcpcore.protocol.lifecycle import State
-from mcpcore.revisions import HANDSHAKE, SAFE
+from mcpcore.protocol.mirrors import Path
+from mcpcore.revisions import ALL, HEADER_MISMATCH, MAY_ASK, SAFE, Revision, lookup
 from mcpcore.runtime import Handler, Later, Limits, Runtime
 from mcpcore.validation import MISSING, SchemaCheck, UnusableSchema, can_validate
-from mcpcore.waiting import ProgressCallback, Timeouts
+from mcpcore.waiting import NEVER, ProgressCallback, Timeouts
 
 logger = logging.getLogger("mcpcore.client")
 
 R = TypeVar("R", bound=t.Result)
 
 
+class _DiedOfTheProbe(Exception):
+    """The process ended when it was asked which era it is of."""
+
+
 class _ClientHandler(Handler):
     """What the client does with what the server sends."""
 
     runtime: Runtime
+    subscriptions: Subscriptions
 
     def __init__(self, client: Client, answers: Answers) -> None:
         self._client = client
@@ -77,12 +88,13 @@ class _ClientHandler(Handler):
             runtime.question_closes()
 
     def received(self, notification: Notification) -> None:
-        self._client._received(notification)
+        self._client._received(notification, self.subscriptions)
 
     def observed(self, event: Forgiven | Stale | Refused) -> None:
         self._client._observed(event)
 
     def ended(self, reason: McpError) -> None:
+        self.subscriptions.end(reason)
         if isinstance(reason, SessionEnded):
             self._client._replace_soon(self.runtime)
 
@@ -116,7 +128,13 @@ class Client(Lists):
         self._checks: dict[str, SchemaCheck | None] = {}
         # What a new session has to be told again.
         self._level: str | None = None
-        self._subscriptions: set[str] = set()
+        self._subscribed: set[str] = set()
+        # The stateless era: what is listened to on account of callbacks and `subscribe`.
+        self._own_subscription: Subscription | None = None
+        self._marked: dict[str, Mapping[str, Path]] = {}
+        self._asker = Asker(
+            self._answers, self._timeouts.question, options.get("max_rounds", MAX_ROUNDS)
+        )
         self._opened = self._closing = False
         self._replacing: trio.Event | None = None
 
@@ -149,45 +167,104 @@ class Client(Lists):
         return client
 
     async def _begin(self) -> None:
-        """Open a channel and a session on it, which from then on are the client's."""
+        """Open a channel and whatever is needed on it, which from then on are the client's."""
         with trio.move_on_after(self._timeouts.connect):
-            channel = await open_channel(self._nursery, self._target)
-            handler = _ClientHandler(self, self._answers)
-            connection = Connection(
-                "client",
-                revisions=self._options.get("revisions", HANDSHAKE),
-                strict=self._strict,
-            )
             try:
-                runtime = handler.runtime = Runtime(
-                    connection,
-                    channel,
-                    handler,
-                    timeouts=self._timeouts,
-                    limits=self._options.get("limits", Limits()),
+                await self._begin_with(self._options.get("revisions", ALL))
+            except _DiedOfTheProbe:
+                # A server that ends because of a request it does not know may do well without.
+                logger.info("the server ended when it was asked for its era; it is started again")
+                await self._begin_with(
+                    [str(row) for row in self._spoken() if row.era == "handshake"]
                 )
-                await self._nursery.start(runtime.run)
-            except BaseException:
-                await channel.aclose()
-                raise
-            if not self._opened:
-                # What the server says meanwhile needs it; a later session takes its place when it is ready.
-                self.runtime, self._connection = runtime, connection
-            try:
-                await shake_hands(runtime, self._answers, self._options.get("info"))
-            except BaseException:
-                await runtime.close()
-                raise
-            self.runtime, self._connection = runtime, connection
-            self._opened = True
             return
         raise RequestTimeout(
             "initialize", self._timeouts.connect, "; Timeouts(connect=...) raises the limit"
         )
 
+    def _spoken(self) -> tuple[Revision, ...]:
+        return lookup(self._options.get("revisions", ALL))
+
+    async def _begin_with(self, revisions: Sequence[str]) -> None:
+        channel = await open_channel(self._nursery, self._target)
+        handler = _ClientHandler(self, self._answers)
+        connection = Connection("client", revisions=revisions, strict=self._strict)
+        try:
+            runtime = handler.runtime = Runtime(
+                connection,
+                channel,
+                handler,
+                timeouts=self._timeouts,
+                limits=self._options.get("limits", Limits()),
+            )
+            await self._nursery.start(runtime.run)
+        except BaseException:
+            await channel.aclose()
+            raise
+        subscriptions = handler.subscriptions = Subscriptions(runtime)
+        if not self._opened:
+            # What the server says meanwhile needs it; a later session takes its place when it is ready.
+            self.runtime, self._connection = runtime, connection
+        try:
+            facts = await self._meet(runtime)
+        except BaseException:
+            await runtime.close()
+            raise
+        self.runtime, self._connection = runtime, connection
+        self._subscriptions, self._facts = subscriptions, facts
+        self._opened = True
+        if self._stands_alone:
+            await self._begin_to_listen()
+
+    async def _meet(self, runtime: Runtime) -> ServerFacts:
+        """Find out which era the server is of, and shake hands if it is the older."""
+        connection, info = runtime.connection, self._options.get("info")
+        stateless = [row for row in connection.revisions if row.era == "stateless"]
+        handshake = len(stateless) < len(connection.revisions)
+        if stateless:
+            # Over HTTP silence is no sign of anything.
+            patient = (
+                NEVER if runtime.channel.marked(self._marked) else self._options.get("probe", PROBE)
+            )
+            try:
+                facts = await discover(
+                    runtime, stateless, self._answers, info, seconds=patient, fall_back=handshake
+                )
+            except ConnectionLost as error:
+                if handshake and error.exit_status is not None:
+                    raise _DiedOfTheProbe from error
+                raise
+            if facts is not None:
+                return facts
+        await shake_hands(runtime, self._answers, info)
+        peer = connection.peer
+        assert isinstance(peer, t.InitializeResult)
+        return ServerFacts(peer.server_info, peer.capabilities, peer.instructions)
+
+    @property
+    def _stands_alone(self) -> bool:
+        return self._connection.own_terms is not None
+
     # A session that the server ended.
 
     async def _ask(
+        self,
+        method: str,
+        params: Any,
+        *,
+        seconds: float | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> Raw:
+        """Send a request, and answer what the server asks before it gives a result."""
+        send = partial(self._send, method, seconds=seconds, on_progress=on_progress)
+        raw = await send(params)
+        if not self._stands_alone or not asks(raw):
+            return raw
+        if method not in MAY_ASK:
+            raise RemoteProtocolError(f"{method} was answered with questions", "MRTR-03")
+        return await drive(raw, method, params, send, self._asker, self._connection)
+
+    async def _send(
         self,
         method: str,
         params: Any,
@@ -203,6 +280,9 @@ class Client(Lists):
             if ended.delivered and method not in SAFE:
                 raise
             await self._replaced(runtime, ended, seconds)
+        except RequestFailed as error:
+            if error.code != HEADER_MISMATCH or not await self._learn_marks(method, params):
+                raise
         try:
             return await self.runtime.request(
                 method, params, seconds=seconds, on_progress=on_progress
@@ -210,6 +290,15 @@ class Client(Lists):
         except SessionEnded as ended:
             # The same in a new session is no matter of sessions: what the server really said is told.
             raise (ended.answer or ended) from None
+
+    async def _learn_marks(self, method: str, params: Any) -> bool:
+        """List the tools again, if the headers of a call may have been those of an older list (HDR-43)."""
+        name = getattr(params, "name", None)
+        if method != "tools/call" or name is None or not self._stands_alone:
+            return False
+        before = self._marked.get(name)
+        await self.list_tools()
+        return self._marked.get(name) != before
 
     async def _replaced(self, old: Runtime, ended: SessionEnded, seconds: float | None) -> None:
         """Wait until there is another session than `old`. Raises `ended` if there will be none."""
@@ -256,7 +345,7 @@ class Client(Lists):
             if self._level is not None:
                 params = t.SetLevelParams(level=self._level)
                 await self.runtime.request("logging/setLevel", params)
-            for uri in tuple(self._subscriptions):
+            for uri in tuple(self._subscribed):
                 await self.runtime.request("resources/subscribe", t.ResourceParams(uri=uri))
         except McpError as error:
             logger.warning("the new session does not have all that the old one had: %s", error)
@@ -277,23 +366,17 @@ class Client(Lists):
 
     @property
     def server_info(self) -> t.Implementation:
-        """The server's name and version."""
-        return self._peer.server_info
+        """The server's name and version, as it tells them; empty if it does not."""
+        return self._facts.info
 
     @property
     def server_capabilities(self) -> t.ServerCapabilities:
-        return self._peer.capabilities
+        return self._facts.capabilities
 
     @property
     def instructions(self) -> str | None:
         """What the server says on how to use it."""
-        return self._peer.instructions
-
-    @property
-    def _peer(self) -> t.InitializeResult:
-        peer = self._connection.peer
-        assert isinstance(peer, t.InitializeResult)
-        return peer
+        return self._facts.instructions
 
     # Requests.
 
@@ -370,34 +453,114 @@ class Client(Lists):
 
     async def subscribe(self, uri: str, *, timeout: float | None = None) -> None:
         """Ask to be told of changes of a resource; `on_resource_updated` gets them."""
+        if self._stands_alone:
+            self._subscribed.add(uri)
+            try:
+                await self._listen_anew()
+            except BaseException:
+                self._subscribed.discard(uri)
+                raise
+            return
         await self._request(
             "resources/subscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
         )
-        self._subscriptions.add(uri)
+        self._subscribed.add(uri)
 
     async def unsubscribe(self, uri: str, *, timeout: float | None = None) -> None:
         """The counterpart of `subscribe`."""
-        self._subscriptions.discard(uri)
+        self._subscribed.discard(uri)
+        if self._stands_alone:
+            await self._listen_anew()
+            return
         await self._request(
             "resources/unsubscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
         )
 
+    def listen(
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Sequence[str] = (),
+    ) -> Listening:
+        """Hear of changes of these lists, and of the resources at `uris`, for the length of a block:
+
+            async with client.listen(tools=True, uris=["file:///a"]) as changes:
+                async for change in changes: ...
+
+        What the server does not agree to tell is missing in `changes.honoured`.
+        """
+        asked = filter_of(tools=tools, prompts=prompts, resources=resources, uris=uris)
+
+        async def open() -> Subscription:
+            if self._stands_alone:
+                return await self._subscriptions.open(asked)
+            for uri in uris:
+                await self.subscribe(uri)
+            return self._subscriptions.plain(asked)
+
+        async def close(subscription: Subscription) -> None:
+            self._subscriptions.drop(subscription)
+            if not self._stands_alone and self.runtime.lost is None:
+                for uri in uris:
+                    await self.unsubscribe(uri)
+
+        return Listening(open, close)
+
+    async def _begin_to_listen(self) -> None:
+        """Listen to what the application gave functions for."""
+        if self._options.get("on_list_changed") is not None or self._subscribed:
+            try:
+                await self._listen_anew()
+            except McpError as error:
+                logger.warning("the server does not tell of changes: %s", error)
+
+    async def _listen_anew(self) -> None:
+        """Have one subscription for all that is wanted; the old one ends when the new one is there."""
+        lists = self._options.get("on_list_changed") is not None
+        can = self._facts.capabilities
+        asked = filter_of(
+            tools=lists and can.tools is not None,
+            prompts=lists and can.prompts is not None,
+            resources=lists and can.resources is not None,
+            uris=sorted(self._subscribed),
+        )
+        old, self._own_subscription = self._own_subscription, None
+        if asked != t.SubscriptionFilter():
+            self._own_subscription = await self._subscriptions.open(asked)
+        if old is not None:
+            self._subscriptions.drop(old)
+
     async def set_log_level(self, level: str, *, timeout: float | None = None) -> None:
         """Ask for log messages of this level and above; see `mcpcore.types.LOGGING_LEVELS`."""
+        terms = self._connection.own_terms
+        if terms is not None:
+            # Each request says it for itself.
+            if level not in t.LOGGING_LEVELS:
+                raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
+            self._connection.propose(msgspec.structs.replace(terms, log_level=level))
+            return
         await self._request(
             "logging/setLevel", t.SetLevelParams(level=level), t.EmptyResult, timeout
         )
         self._level = level
 
     async def ping(self, *, timeout: float | None = None) -> None:
-        """Return if the server answers."""
+        """Return if the server answers. Where there is no ping, it is asked what it is."""
+        if self._stands_alone:
+            await self._request("server/discover", t.Params(), t.DiscoverResult, timeout)
+            return
         await self._request("ping", UNSET, t.EmptyResult, timeout)
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> dict[str, Any]:
-        """Send any request and give its result as it came, for what has no method here."""
-        raw = await self._ask(method, UNSET if params is None else dict(params), seconds=timeout)
+        """Send any request and give its result as it came, for what has no method here. A result that is
+        questions (`inputRequests`) is given as well: answering them, in a request of the same params, is
+        up to the caller.
+        """
+        raw = await self._send(method, UNSET if params is None else dict(params), seconds=timeout)
         result: dict[str, Any] = codec.decode(raw, dict)
         return result
 
@@ -406,7 +569,12 @@ class Client(Lists):
         await self.runtime.notify(Notification(method, UNSET if params is None else dict(params)))
 
     async def roots_changed(self) -> None:
-        """Tell the server that the roots are not what they were."""
+        """Tell the server that the roots are not what they were; one that asks anew each time need not
+        know.
+        """
+        if self._stands_alone:
+            await trio.lowlevel.checkpoint()
+            return
         await self.notify("notifications/roots/list_changed")
 
     async def aclose(self) -> None:
@@ -428,8 +596,22 @@ class Client(Lists):
         if page.next_cursor is None and _has_null_cursor(raw):
             self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
         if isinstance(page, t.ListToolsResult):
+            if self._stands_alone and self.runtime.channel.marked(self._marked):
+                page = self._with_good_marks(page)
             self._note_schemas(page, first=cursor is None)
         return page
+
+    def _with_good_marks(self, page: t.ListToolsResult) -> t.ListToolsResult:
+        """Note which arguments go into headers, and leave out the tools that say it wrong (HDR-40)."""
+        tools = []
+        for tool in page.tools:
+            try:
+                self._marked[tool.name] = mirrors.marked(tool.input_schema)
+            except mirrors.BadMark as error:
+                logger.warning("the tool %s is left out: %s", tool.name, error)
+            else:
+                tools.append(tool)
+        return page if len(tools) == len(page.tools) else msgspec.structs.replace(page, tools=tools)
 
     def _note_schemas(self, page: t.ListToolsResult, *, first: bool) -> None:
         """Remember the output schemas, so that nobody has to ask for them again."""
@@ -504,10 +686,13 @@ class Client(Lists):
 
     # What comes in.
 
-    def _received(self, notification: Notification) -> None:
+    def _received(self, notification: Notification, subscriptions: Subscriptions) -> None:
         if notification.method == "notifications/tools/list_changed":
             self._schemas = self._walk = None
-        self._notices.take(notification)
+        subscription = subscriptions.take(notification)
+        # What somebody listens to in a block of its own is for that block.
+        if subscription is None or subscription is self._own_subscription:
+            self._notices.take(notification)
 
     def _observed(self, event: Forgiven | Stale | Refused) -> None:
         if isinstance(event, Forgiven):

@@ -56,11 +56,16 @@ class ClientOptions(TypedDict, total=False):
     info: t.Implementation
     """The client's own name and version."""
     revisions: Sequence[str]
-    """The protocol revisions to speak; the newest is offered. Default: all of the handshake era."""
+    """The protocol revisions to speak; the newest that the server speaks too is taken. Default: all."""
     strict: bool
     """Refuse every deviation of the server, and demand that results can be validated."""
     timeouts: Timeouts
     limits: Limits
+    probe: float
+    """Seconds that a server on a pipe may be silent when it is asked which era it is of, before that means
+    the older one. Default: 5."""
+    max_rounds: int
+    """How often a server may answer one request with questions. Default: 10."""
     max_pages: int
     """How many pages a list may have."""
     elicit: ElicitHandler
@@ -173,8 +178,8 @@ async def _serve_in_memory(server: Serves, channel: Channel, done: trio.Event) -
 async def shake_hands(runtime: Runtime, answers: Answers, info: t.Implementation | None) -> None:
     """The three steps: initialize, the answer, initialized."""
     connection = runtime.connection
-    offer = connection.revisions[0]
-    ours = [str(row) for row in connection.revisions]
+    spoken = [row for row in connection.revisions if row.era == "handshake"]
+    offer, ours = spoken[0], [str(row) for row in spoken]
     params = t.InitializeParams(
         protocol_version=str(offer),
         capabilities=codec.fit_capabilities(answers.capabilities(), offer),

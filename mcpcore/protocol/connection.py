@@ -172,6 +172,11 @@ class Connection:
         self._terms = terms
         self._terms_meta = {} if terms is None else terms.meta()
 
+    @property
+    def own_terms(self) -> Terms | None:
+        """What a client's requests say of themselves; None in the handshake era."""
+        return self._terms
+
     def terms(self, id: RequestId) -> Terms | None:
         """What holds for the peer's request `id`; None if that is what was agreed in the handshake."""
         call = self._incoming.get(id)

@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw
 
 from mcpcore.jsonrpc import Request
 from mcpcore.protocol.headers import PROTOCOL_VERSION
-from mcpcore.revisions import Revision, Role, method_row
+from mcpcore.revisions import REVISIONS, Revision, Role, method_row
 
 METHOD = "mcp-method"
 NAME = "mcp-name"
@@ -138,26 +138,6 @@ def _marks(schema: Any, path: Path | None) -> Iterator[tuple[Path | None, Any, A
 # The client's headers.
 
 
-def headers_of(
-    method: str, params: Mapping[str, Any], revision: Revision, parameters: Mapping[str, Path]
-) -> list[tuple[str, str]]:
-    """The headers that repeat a request of the client. Raises ValueError for an argument that no header
-    can carry.
-    """
-    headers = [(PROTOCOL_VERSION, str(revision)), (METHOD, method)]
-    member = _naming(method, revision)
-    if member is not None and isinstance(params.get(member), str):
-        headers.append((NAME, encode(params[member])))
-    for name, path in parameters.items():
-        text = render(_at(params.get("arguments"), path))
-        if text is not None:
-            headers.append((PARAMETER + name, encode(text)))
-    return headers
-
-
-# The server's judgement.
-
-
 class _Params(msgspec.Struct):
     name: Any = UNSET
     uri: Any = UNSET
@@ -166,6 +146,34 @@ class _Params(msgspec.Struct):
 
 
 _read = msgspec.json.Decoder(_Params).decode
+
+
+def headers_of(
+    request: Request, version: str, marked: Mapping[str, Mapping[str, Path]]
+) -> list[tuple[str, str]]:
+    """The headers that repeat a request of a client, whose body names the revision `version`. `marked` are
+    the arguments that tools want repeated, by tool. Raises ValueError for one that no header can carry.
+    """
+    headers = [(PROTOCOL_VERSION, version), (METHOD, request.method)]
+    revision = REVISIONS.get(version)
+    member = _naming(request.method, revision) if revision is not None else None
+    if member is None:
+        return headers
+    params = _read(request.params)
+    name = getattr(params, _ATTRIBUTES[member])
+    if isinstance(name, str):
+        headers.append((NAME, encode(name)))
+        paths = marked.get(name) if request.method == "tools/call" else None
+        if paths:
+            arguments = msgspec.json.decode(params.arguments) if bytes(params.arguments) else {}
+            for header, path in paths.items():
+                text = render(_at(arguments, path))
+                if text is not None:
+                    headers.append((PARAMETER + header, encode(text)))
+    return headers
+
+
+# The server's judgement.
 
 
 def judge(

@@ -7,11 +7,12 @@ Anything that can carry messages can be a channel: subclass `Channel`, and put i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mcpcore.errors import ConnectionLost
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Frame
+from mcpcore.protocol.mirrors import Path
 from mcpcore.revisions import Revision
 
 HIGH_WATER = 256 * 1024
@@ -72,6 +73,12 @@ class Channel(ABC):
 
     def agreed(self, revision: Revision) -> None:  # noqa: B027
         """The handshake came to `revision`; what the client sends next is initialized."""
+
+    def marked(self, tools: Mapping[str, Mapping[str, Path]]) -> bool:
+        """Repeat in headers the arguments that tools mark for that, from now on: where they stand, by tool.
+        `tools` may change. False for channels that have no headers.
+        """
+        return False
 
     def request_over(self, id: RequestId) -> None:  # noqa: B027
         """The client's request `id` is over: no more is sent about it, or nobody waits for it."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 import trio
 
 from mcpcore import jsonrpc
-from mcpcore.errors import ConnectionLost, McpError, SessionEnded
+from mcpcore.errors import ConnectionLost, LocalProtocolError, McpError, SessionEnded
 from mcpcore.jsonrpc import Batch, ErrorResponse, Malformed, Request, RequestId, Response
 from mcpcore.protocol.events import Undelivered
 from mcpcore.protocol.framing import Decoded, Frame
@@ -29,6 +29,8 @@ from mcpcore.protocol.headers import (
     JSON,
     media_type,
 )
+from mcpcore.protocol.mirrors import Path, headers_of
+from mcpcore.protocol.terms import named_revision
 from mcpcore.revisions import Revision
 from mcpcore.transport.channel import BACKLOG, HIGH_WATER, Channel
 from mcpcore.transport.http_session import EXCERPT, OVER, HttpSession
@@ -48,15 +50,23 @@ OPENING = 2.0
 class _Call:
     """A request of ours on its way."""
 
-    __slots__ = ("answered", "id", "method", "scope", "size", "written")
+    __slots__ = ("answered", "request", "scope", "size", "version", "written")
 
-    def __init__(self, id: RequestId, method: str, size: int) -> None:
-        self.id = id
-        self.method = method
+    def __init__(self, request: Request, size: int, version: str | None) -> None:
+        self.request = request
         self.size = size
+        self.version = version
+        """The revision that a request names which stands alone; None for one of a session."""
         self.scope = trio.CancelScope()
         self.written = False
         self.answered = False
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether to cancel it takes a message. What was never written needs none, and what stands alone
+        ends with its connection.
+        """
+        return self.written and self.version is None
 
 
 class HttpChannel(Channel):
@@ -79,6 +89,7 @@ class HttpChannel(Channel):
         self._told = trio.lowlevel.ParkingLot()
         self._unwritten = 0
         # Everything else waits until the server took initialized, and opened its own stream if it has one.
+        self._marked: Mapping[str, Mapping[str, Path]] = {}
         self._initialized = trio.Event()
         self._saying_initialized = False
 
@@ -98,12 +109,11 @@ class HttpChannel(Channel):
                 )
             message = jsonrpc.decode(data, [])
             if isinstance(message, Request):
-                call = _Call(message.id, message.method, len(data))
-                self._calls[call.id] = call
+                call = _Call(message, len(data), named_revision(message, data))
+                self._calls[message.id] = call
                 self._unwritten += call.size
                 self._start(self._ask, call, data)
-            elif about is None or about not in self._calls or self._calls[about].written:
-                # To cancel what was never written needs no words.
+            elif about is None or about not in self._calls or self._calls[about].wants_words:
                 self._telling += 1
                 self._unwritten += len(data)
                 self._start(partial(self._tell, data, initialized=self._saying_initialized))
@@ -118,6 +128,10 @@ class HttpChannel(Channel):
     def agreed(self, revision: Revision) -> None:
         self._session.agreed(revision)
         self._saying_initialized = True
+
+    def marked(self, tools: Mapping[str, Mapping[str, Path]]) -> bool:
+        self._marked = tools
+        return True
 
     def request_over(self, id: RequestId) -> None:
         call = self._calls.get(id)
@@ -192,13 +206,13 @@ class HttpChannel(Channel):
             logger.exception("a request failed because of an error in mcpcore")
             failure = ConnectionLost(f"internal error: {error!r}")
         finally:
-            self._calls.pop(call.id, None)
+            self._calls.pop(call.request.id, None)
             if not call.written:
                 self._written(call.size)
         if not call.answered:
             if failure is None:
                 failure = ConnectionLost(f"{self._session.url}: the answer ended without an answer")
-            self._arrive(Undelivered(call.id, failure))
+            self._arrive(Undelivered(call.request.id, failure))
         self._end_if_over()
 
     async def _exchange(self, call: _Call, data: bytes) -> None:
@@ -206,7 +220,10 @@ class HttpChannel(Channel):
             call.written = True
             self._written(call.size)
 
-        exchange = await self._session.post(data, sent=sent)
+        mirrored: list[tuple[bytes, bytes]] = []
+        if call.version is not None:
+            mirrored = self._mirror(call.request, call.version)
+        exchange = await self._session.post(data, sent=sent, mirrored=mirrored)
         try:
             if not 200 <= exchange.status < 300:
                 await self._refused(exchange, call)
@@ -214,7 +231,7 @@ class HttpChannel(Channel):
             if not self._standalone.on and self._initialized.is_set():
                 # It was given up, and the server is there again.
                 self._listen_soon()
-            if call.method == "initialize":
+            if call.request.method == "initialize":
                 self._session.opened(exchange)
             media = media_type(exchange.header(b"content-type"))
             if media == JSON:
@@ -223,7 +240,10 @@ class HttpChannel(Channel):
                 )
             elif media == EVENT_STREAM:
                 await AnswerStream(
-                    self._session, partial(self._deliver, call=call), lambda: call.answered
+                    self._session,
+                    partial(self._deliver, call=call),
+                    lambda: call.answered,
+                    resumable=call.version is None,
                 ).read(exchange)
             else:
                 what = f"of type {media!r}" if media else "without a content"
@@ -232,6 +252,13 @@ class HttpChannel(Channel):
                 )
         finally:
             exchange.close()
+
+    def _mirror(self, request: Request, version: str) -> list[tuple[bytes, bytes]]:
+        try:
+            headers = headers_of(request, version, self._marked)
+        except ValueError as error:
+            raise LocalProtocolError(f"{request.method} was not sent: {error}") from None
+        return [(name.encode(), value.encode()) for name, value in headers]
 
     def _deliver(self, data: Frame, call: _Call | None = None, *, alone: bool = False) -> None:
         """Hand on a message. An error without an id that comes `alone` answers what was asked."""
@@ -242,14 +269,14 @@ class HttpChannel(Channel):
         message = jsonrpc.decode(data, notes)
         if isinstance(message, Malformed):
             if call is not None and alone:
-                message = msgspec.structs.replace(message, id=call.id, answers=True)
+                message = msgspec.structs.replace(message, id=call.request.id, answers=True)
                 call.answered = True
             self._arrive(message)
             return
         if call is not None and not call.answered:
             if alone and isinstance(message, ErrorResponse) and message.id is None:
-                message = ErrorResponse(call.id, message.error)
-            call.answered = _answers(message, call.id)
+                message = ErrorResponse(call.request.id, message.error)
+            call.answered = _answers(message, call.request.id)
         self._arrive(Decoded(message, data, tuple(notes)))
 
     def _listen_soon(self) -> None:
@@ -307,7 +334,11 @@ class HttpChannel(Channel):
         """Raise what an HTTP status means, unless its body answers the request."""
         body = await exchange.excerpt(EXCERPT)
         message = jsonrpc.decode(body, []) if body else None
-        if call is not None and isinstance(message, ErrorResponse) and message.id == call.id:
+        if (
+            call is not None
+            and isinstance(message, ErrorResponse)
+            and message.id == call.request.id
+        ):
             self._deliver(body, call)
         else:
             raise self._session.refused(exchange, body, message)
@@ -337,7 +368,7 @@ class HttpChannel(Channel):
     async def aclose(self) -> None:
         self._end(ConnectionLost("this side closed the connection"))
         for call in tuple(self._calls.values()):
-            self.request_over(call.id)
+            self.request_over(call.request.id)
         try:
             with trio.move_on_after(CLOSE_TIME, shield=True):
                 while self._telling and self._nursery is not None and not self._closed.is_set():

@@ -7,7 +7,7 @@ it. The channel and its streams ask through it; nobody else knows the id.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mcpcore import __version__
 from mcpcore.errors import HttpError, McpError, SessionEnded
@@ -60,9 +60,15 @@ class HttpSession:
     # Requests.
 
     async def post(
-        self, data: bytes, *, sent: Callable[[], None], urgent: bool = False
+        self,
+        data: bytes,
+        *,
+        sent: Callable[[], None],
+        urgent: bool = False,
+        mirrored: Sequence[tuple[bytes, bytes]] = (),
     ) -> Exchange:
-        headers = await self._headers_now(self._post_headers)
+        """`mirrored` are the headers that repeat what the body says."""
+        headers = await self._headers_now([*self._post_headers, *mirrored])
         return await self._client.request(
             b"POST", self.url, headers, data, urgent=urgent, sent=sent
         )

@@ -60,13 +60,20 @@ async def _read_events(
 class AnswerStream:
     """The stream that answers one request, on as many connections as it takes.
 
-    `answered` tells whether the answer was among what was delivered.
+    `answered` tells whether the answer was among what was delivered. One that is not `resumable` is lost
+    with its connection, whatever ids its events have.
     """
 
     def __init__(
-        self, session: HttpSession, deliver: Callable[[Frame], None], answered: Callable[[], bool]
+        self,
+        session: HttpSession,
+        deliver: Callable[[Frame], None],
+        answered: Callable[[], bool],
+        *,
+        resumable: bool = True,
     ) -> None:
         self._session = session
+        self._resumable = resumable
         self._deliver = deliver
         self._answered = answered
         self._attempts = Attempts()
@@ -76,7 +83,7 @@ class AnswerStream:
         """Read from the first connection on until the answer came. Raises what ends it before that."""
         await self._read(exchange)
         while not self._answered():
-            if self._where is None:
+            if self._where is None or not self._resumable:
                 raise ConnectionLost(
                     f"{self._session.url}: the stream broke before the answer, and the server did not "
                     "say where to resume it"

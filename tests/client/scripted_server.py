@@ -9,6 +9,7 @@ from typing import Any
 
 import outcome
 import trio
+from handshake import open_client
 
 from mcpcore import Client, memory_channels
 from mcpcore.transport.channel import Channel
@@ -151,7 +152,7 @@ async def scripted(
     async with plain_nursery() as nursery:
         server = ScriptedServer(theirs, nursery)
         welcome = server.begin(server.welcome, capabilities, revision)
-        client = await Client.open(nursery, ours, **options)
+        client = await open_client(nursery, ours, **options)
         await welcome.result()
         yield client, server
         await client.aclose()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import trio
+from handshake import connect
 from msgspec import UNSET
 from scripted_server import scripted
 
@@ -18,7 +19,6 @@ from mcpcore import (
     RequestFailed,
     Server,
     TextContent,
-    connect,
     validation,
 )
 from mcpcore.client import client as client_module

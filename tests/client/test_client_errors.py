@@ -7,18 +7,17 @@ import sys
 
 import pytest
 import trio
+from handshake import connect, open_client
 from scripted_server import greeting, scripted
 
 import mcpcore
 from mcpcore import (
-    Client,
     ConnectionLost,
     RequestFailed,
     RequestTimeout,
     Server,
     Timeouts,
     ToolError,
-    connect,
 )
 from mcpcore.transport.memory import MemoryChannel
 
@@ -187,7 +186,7 @@ async def test_a_transport_that_breaks_with_something_unexpected_fails_all_waite
     """F-034: a fatal error of the transport is the cause of every failure, not a log line."""
     async with greeting() as (channel, server):
         welcome = server.begin(server.welcome)
-        client = await Client.open(server._nursery, channel)
+        client = await open_client(server._nursery, channel)
         await welcome.result()
         call = server.begin(client.call_tool, "f")
         await server.expect("tools/call")

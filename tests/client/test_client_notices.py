@@ -6,9 +6,10 @@ import logging
 
 import pytest
 import trio
+from handshake import open_client
 from scripted_server import greeting, scripted
 
-from mcpcore import Client, RemoteProtocolError
+from mcpcore import RemoteProtocolError
 from mcpcore.client import ForgivenReport
 from mcpcore.protocol.events import Forgiven, Notification
 from mcpcore.types import LoggingMessageParams
@@ -286,7 +287,7 @@ async def test_a_lenient_client_survives_what_belongs_to_no_call(junk):
 
 async def test_a_server_that_asks_before_its_answer_to_initialize_is_refused():
     async with greeting() as (channel, server):
-        opening = server.begin(Client.open, server._nursery, channel, roots=["file:///a"])
+        opening = server.begin(open_client, server._nursery, channel, roots=["file:///a"])
         request = await server.expect("initialize")
         server.ask("r", "roots/list")
         refused = await server.expect_answer("r")

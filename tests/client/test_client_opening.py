@@ -8,6 +8,7 @@ import json
 
 import pytest
 import trio
+from handshake import connect, open_client
 from scripted_server import NEWEST, ScriptedServer, greeting, scripted
 
 from mcpcore import (
@@ -22,7 +23,6 @@ from mcpcore import (
     Server,
     Timeouts,
     VersionMismatch,
-    connect,
     memory_channels,
     open_stream,
     serve_stream,
@@ -34,7 +34,7 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 async def open_against(server: ScriptedServer, channel, **options) -> Client:
-    client = await Client.open(server._nursery, channel, **options)
+    client = await open_client(server._nursery, channel, **options)
     await client.aclose()
     return client
 
@@ -278,7 +278,7 @@ async def test_strict_needs_the_extra_that_validates(monkeypatch):
 
 async def test_what_the_server_told_of_itself():
     async with greeting() as (channel, server):
-        opening = server.begin(Client.open, server._nursery, channel)
+        opening = server.begin(open_client, server._nursery, channel)
         await server.welcome(
             {"tools": {}, "logging": {}, "experimental": {"vendor/x": {"a": 1}}},
             "2025-06-18",
@@ -339,7 +339,7 @@ async def test_opened_in_one_task_and_closed_in_another_in_any_order():
     async with trio.open_nursery() as owner:
 
         async def open_one() -> None:
-            clients.append(await Client.open(owner, server))
+            clients.append(await open_client(owner, server))
 
         async with trio.open_nursery() as nursery:
             for _ in range(4):
@@ -360,7 +360,7 @@ async def test_a_connection_can_be_opened_again_after_it_was_closed():
     server = Server("s", "1")
     async with trio.open_nursery() as owner:
         for _ in range(3):
-            client = await Client.open(owner, server)
+            client = await open_client(owner, server)
             await client.ping()
             await client.aclose()
 
@@ -417,7 +417,7 @@ async def test_leaving_while_the_server_still_sends_is_quiet():
 async def test_cancelling_the_nursery_closes_the_client():
     client = None
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, Server("s", "1"))
+        client = await open_client(nursery, Server("s", "1"))
         nursery.cancel_scope.cancel()
     assert client.state is State.CLOSED
     with pytest.raises(McpError):
@@ -437,7 +437,7 @@ async def test_cancelling_before_the_owner_task_runs_closes_the_channel():
     async with greeting() as (channel, server):
         async with trio.open_nursery() as nursery:
             nursery.cancel_scope.cancel()
-            await Client.open(nursery, channel)
+            await open_client(nursery, channel)
         with pytest.raises(ConnectionLost):
             await server.receive()
 

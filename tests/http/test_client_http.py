@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 import trio.lowlevel
+from handshake import connect
 from scripted_web import (
     EVENTS,
     JSON,
@@ -28,7 +29,6 @@ from mcpcore import (
     RequestFailed,
     RequestTimeout,
     Timeouts,
-    connect,
 )
 from mcpcore.errors import HttpError, SessionEnded
 from mcpcore.transport import attempts

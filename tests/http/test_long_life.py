@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 import trio
+from handshake import connect
 from web_server import Web, call, initialize, serving
 
-from mcpcore import ConnectionLost, Context, Server, Timeouts, connect
+from mcpcore import ConnectionLost, Context, Server, Timeouts
 from mcpcore.server.http.endpoint import Endpoint
 from mcpcore.transport import attempts
 from mcpcore.transport.net import exchange
@@ -185,8 +186,7 @@ SERVER = """
 
 CLIENT = """
     import sys, trio
-    from mcpcore import connect
-    async def main():
+        async def main():
         async with connect(sys.argv[1]) as client:
             await client.call_tool("slow", on_progress=lambda _: print("going", flush=True))
     trio.run(main)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import trio
+from handshake import connect
 from scripted_web import EVENTS, Feed, ScriptedWeb, Seen, nothing, scripted_web
 from web_server import Web, call, initialize, request, serving
 
-from mcpcore import ConnectionLost, Context, HttpError, HttpServer, Server, connect
+from mcpcore import ConnectionLost, Context, HttpError, HttpServer, Server
 from mcpcore.transport.http import Answer
 from mcpcore.transport.older_http_channel import OlderHttpChannel
 

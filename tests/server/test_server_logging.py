@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from handshake import connect
 from scripted_client import REVISIONS, served
 
-from mcpcore import Context, Server, connect
+from mcpcore import Context, Server
 from mcpcore.types import LOGGING_LEVELS, PromptReference
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from handshake import connect
 from scripted_client import REVISIONS, served
 
 from mcpcore import (
@@ -17,7 +18,6 @@ from mcpcore import (
     Server,
     TextContent,
     ToolError,
-    connect,
     memory_channels,
 )
 from mcpcore.types import EmptyResult

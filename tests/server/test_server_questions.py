@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 import trio
+from handshake import connect
 from msgspec import Meta
 from scripted_client import served
 
@@ -24,7 +25,6 @@ from mcpcore import (
     Server,
     TextContent,
     Timeouts,
-    connect,
 )
 from mcpcore.server import Elicited, NoAnswer
 from mcpcore.types import SamplingMessage, Tool, ToolChoice

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from handshake import connect
 
-from mcpcore import Context, Server, connect
+from mcpcore import Context, Server
 from mcpcore.server import tools
 
 

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 import trio
+from handshake import connect
 from scripted_client import REVISIONS, served
 
 from mcpcore import (
@@ -15,7 +16,6 @@ from mcpcore import (
     ResourceContents,
     ResourceNotFound,
     Server,
-    connect,
 )
 from mcpcore.types import Annotations, ReadResourceResult
 

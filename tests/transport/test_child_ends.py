@@ -10,8 +10,9 @@ import sys
 import pytest
 import trio
 import trio.testing
+from handshake import connect, open_client
 
-from mcpcore import Client, ConnectionLost, RequestTimeout, Timeouts, connect
+from mcpcore import ConnectionLost, RequestTimeout, Timeouts
 from mcpcore.transport import process as process_module
 from mcpcore.transport import start_server
 
@@ -157,7 +158,7 @@ async def test_cancelled_while_the_process_starts_leaves_no_process(world, monke
 async def test_cancelled_while_it_closes_leaves_no_process(world):
     target = world.peer("stubborn", close_grace=0.2, terminate_grace=0.2)
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, target, timeouts=PATIENT)
+        client = await open_client(nursery, target, timeouts=PATIENT)
         pid = client.runtime.channel.pid
         with trio.move_on_after(0.1):
             await client.aclose()
@@ -167,7 +168,7 @@ async def test_cancelled_while_it_closes_leaves_no_process(world):
 
 async def test_cancelling_the_owner_of_the_connection_leaves_no_process(world):
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, world.peer("plain"), timeouts=PATIENT)
+        client = await open_client(nursery, world.peer("plain"), timeouts=PATIENT)
         nursery.cancel_scope.cancel()
     assert not world.exists(client.runtime.channel.pid)
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 import trio
 import trio.testing
+from handshake import connect
 
 from mcpcore import (
     ConnectionLost,
@@ -18,7 +19,6 @@ from mcpcore import (
     RequestTimeout,
     StdioServer,
     Timeouts,
-    connect,
 )
 from mcpcore.transport import start_server
 from mcpcore.transport.process import INHERITED

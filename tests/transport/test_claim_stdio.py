@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from handshake import connect
 
-from mcpcore import Server, connect, serve_stdio
+from mcpcore import Server, serve_stdio
 from mcpcore.transport.stdio import claim_descriptors, claim_stdio
 from mcpcore.transport.threads import ThreadReceiveStream, ThreadSendStream
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
+from handshake import connect, open_client
 
-from mcpcore import Client, ConnectionLost, Context, Server, Timeouts, connect
+from mcpcore import Client, ConnectionLost, Context, Server, Timeouts
 from mcpcore.testing import ScriptedPeer, memory_channels
 
 PATIENT = Timeouts(connect=20, request=20)
@@ -56,8 +57,8 @@ async def is_closed(client):
 async def test_open_a_open_b_close_a_close_b(target):
     """F-127: not the reverse of the order of opening."""
     async with trio.open_nursery() as nursery:
-        a = await Client.open(nursery, target(), timeouts=PATIENT)
-        b = await Client.open(nursery, target(), timeouts=PATIENT)
+        a = await open_client(nursery, target(), timeouts=PATIENT)
+        b = await open_client(nursery, target(), timeouts=PATIENT)
         await a.aclose()
         assert await is_closed(a)
         assert await works(b)
@@ -73,7 +74,7 @@ async def test_opened_in_one_task_and_closed_in_another(target):
     async with trio.open_nursery() as nursery:
 
         async def open_it():
-            opened.append(await Client.open(nursery, target(), timeouts=PATIENT))
+            opened.append(await open_client(nursery, target(), timeouts=PATIENT))
 
         async def close_it():
             await opened[0].aclose()
@@ -97,7 +98,7 @@ async def test_opened_within_a_scope_that_is_gone_it_lives_on(target):
     """F-127: a deadline around the opening is no deadline for the connection."""
     async with trio.open_nursery() as nursery:
         with trio.fail_after(20) as scope:
-            client = await Client.open(nursery, target(), timeouts=PATIENT)
+            client = await open_client(nursery, target(), timeouts=PATIENT)
         scope.cancel()
         assert await works(client)
         await client.aclose()
@@ -106,7 +107,7 @@ async def test_opened_within_a_scope_that_is_gone_it_lives_on(target):
 async def test_closed_twice_and_by_several_tasks_at_once(target):
     """F-049."""
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, target(), timeouts=PATIENT)
+        client = await open_client(nursery, target(), timeouts=PATIENT)
         async with trio.open_nursery() as closers:
             for _ in range(3):
                 closers.start_soon(client.aclose)
@@ -119,7 +120,7 @@ async def test_the_nursery_can_be_left_when_its_connections_are_closed(target):
     tasks = trio.lowlevel.current_statistics().tasks_living
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            client = await Client.open(nursery, target(), timeouts=PATIENT)
+            client = await open_client(nursery, target(), timeouts=PATIENT)
             await client.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert not nursery.child_tasks
@@ -148,7 +149,7 @@ async def test_calls_in_flight_fail_when_another_task_closes():
     failures = []
     async with ScriptedPeer(theirs) as peer, trio.open_nursery() as nursery:
         nursery.start_soon(peer.accept_handshake)
-        client = await Client.open(nursery, ours)
+        client = await open_client(nursery, ours)
 
         async def call():
             with pytest.raises(ConnectionLost, match="this side closed") as caught:
@@ -168,7 +169,7 @@ async def test_closed_during_connect_by_cancelling():
     ours, theirs = memory_channels()
     async with ScriptedPeer(theirs) as peer:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Client.open, nursery, ours)
+            nursery.start_soon(open_client, nursery, ours)
             await peer.expect({"method": "initialize"})
             nursery.cancel_scope.cancel()
         await peer.expect_end()
@@ -180,7 +181,7 @@ async def test_closed_during_connect_by_the_peer():
 
         async def open_it():
             with pytest.raises(ConnectionLost, match="the peer closed"):
-                await Client.open(nursery, ours)
+                await open_client(nursery, ours)
 
         nursery.start_soon(open_it)
         await peer.expect({"method": "initialize"})
@@ -198,7 +199,7 @@ async def test_closed_inside_a_handler_that_answers_the_server(autojump_clock):
             return "never sent"
 
         nursery.start_soon(peer.accept_handshake)
-        client = await Client.open(nursery, ours, sample=sample)
+        client = await open_client(nursery, ours, sample=sample)
         peer.send(
             {
                 "jsonrpc": "2.0",
@@ -225,7 +226,7 @@ async def test_closed_inside_a_callback(autojump_clock):
         nursery.start_soon(
             lambda: peer.accept_handshake(capabilities={"tools": {"listChanged": True}})
         )
-        client = await Client.open(nursery, ours, on_list_changed=on_list_changed)
+        client = await open_client(nursery, ours, on_list_changed=on_list_changed)
         peer.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         await closed.wait()
         await peer.expect_end()
@@ -276,7 +277,7 @@ async def test_a_server_that_is_cancelled_answers_nothing_more():
 async def test_closed_after_the_child_died(world):
     """F-049, F-019."""
     async with trio.open_nursery() as nursery:
-        client = await Client.open(nursery, world.peer("dies_in_a_call"), timeouts=PATIENT)
+        client = await open_client(nursery, world.peer("dies_in_a_call"), timeouts=PATIENT)
         with pytest.raises(ConnectionLost, match="exited with status 7"):
             await client.call_tool("any")
         await client.aclose()
@@ -288,7 +289,7 @@ async def test_closed_after_the_child_died(world):
 async def test_a_connection_can_be_opened_again_after_it_was_closed(target):
     async with trio.open_nursery() as nursery:
         for _ in range(2):
-            client = await Client.open(nursery, target(), timeouts=PATIENT)
+            client = await open_client(nursery, target(), timeouts=PATIENT)
             assert await works(client)
             await client.aclose()
 
@@ -296,7 +297,7 @@ async def test_a_connection_can_be_opened_again_after_it_was_closed(target):
 async def test_many_connections_close_in_a_mixed_order(target):
     """F-127: closing one never disturbs the others."""
     async with trio.open_nursery() as nursery:
-        clients = [await Client.open(nursery, target(), timeouts=PATIENT) for _ in range(6)]
+        clients = [await open_client(nursery, target(), timeouts=PATIENT) for _ in range(6)]
         for number in (3, 0, 5, 1, 4, 2):
             await clients[number].aclose()
             for other in clients:

@@ -12,8 +12,9 @@ import subprocess
 import sys
 
 import pytest
+from handshake import connect
 
-from mcpcore import StdioServer, Timeouts, connect
+from mcpcore import StdioServer, Timeouts
 from mcpcore.revisions import HANDSHAKE
 
 pytestmark = pytest.mark.process

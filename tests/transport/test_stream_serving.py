@@ -7,14 +7,13 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from handshake import connect, open_client
 
 from mcpcore import (
-    Client,
     ConnectionLost,
     Context,
     Server,
     Timeouts,
-    connect,
     open_stream,
     serve_stream,
 )
@@ -89,7 +88,7 @@ async def test_a_client_that_vanishes_costs_the_others_nothing(dial, nursery):
         stream = await dial()
         await stream.send_all(b'{"jsonrpc":"2.0","id":1,"method":"init')
         await trio.aclose_forcefully(stream)
-        leaves = await Client.open(nursery, open_stream(await dial()), timeouts=PATIENT)
+        leaves = await open_client(nursery, open_stream(await dial()), timeouts=PATIENT)
         begun, failed = trio.Event(), trio.Event()
 
         async def call():

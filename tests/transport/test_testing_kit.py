@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 import trio.testing
+from handshake import connect
 
-from mcpcore import ConnectionLost, LocalProtocolError, Server, connect
+from mcpcore import ConnectionLost, LocalProtocolError, Server
 from mcpcore.revisions import HANDSHAKE
 from mcpcore.testing import ScriptedPeer, memory_channels
 from mcpcore.transport.lines import open_stream
