@@ -18,7 +18,7 @@ from msgspec import UNSET, Raw
 from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.client.answers import Answers
-from mcpcore.client.eras import PROBE, ServerFacts, discover
+from mcpcore.client.eras import PROBE, ServerFacts, discover, terms_for
 from mcpcore.client.forgiven import ForgivenReport
 from mcpcore.client.listening import Listening, Subscription, Subscriptions, filter_of
 from mcpcore.client.lists import MAX_PAGES, Lists
@@ -57,6 +57,9 @@ from mcpcore.waiting import NEVER, ProgressCallback, Timeouts
 logger = logging.getLogger("mcpcore.client")
 
 R = TypeVar("R", bound=t.Result)
+
+DEFAULT_LEVEL = "info"
+"""The level of log messages that a client with a function for them asks for, where it must ask."""
 
 
 class _DiedOfTheProbe(Exception):
@@ -136,6 +139,8 @@ class Client(Lists):
             self._answers, self._timeouts.question, options.get("max_rounds", MAX_ROUNDS)
         )
         self._opened = self._closing = False
+        self._stands_alone = False
+        """Whether the server is of the stateless era."""
         self._replacing: trio.Event | None = None
 
     @classmethod
@@ -197,11 +202,11 @@ class Client(Lists):
                 timeouts=self._timeouts,
                 limits=self._options.get("limits", Limits()),
             )
+            subscriptions = handler.subscriptions = Subscriptions(runtime)
             await self._nursery.start(runtime.run)
         except BaseException:
             await channel.aclose()
             raise
-        subscriptions = handler.subscriptions = Subscriptions(runtime)
         if not self._opened:
             # What the server says meanwhile needs it; a later session takes its place when it is ready.
             self.runtime, self._connection = runtime, connection
@@ -212,6 +217,7 @@ class Client(Lists):
             raise
         self.runtime, self._connection = runtime, connection
         self._subscriptions, self._facts = subscriptions, facts
+        self._stands_alone = connection.own_terms is not None
         self._opened = True
         if self._stands_alone:
             await self._begin_to_listen()
@@ -219,6 +225,7 @@ class Client(Lists):
     async def _meet(self, runtime: Runtime) -> ServerFacts:
         """Find out which era the server is of, and shake hands if it is the older."""
         connection, info = runtime.connection, self._options.get("info")
+        level = DEFAULT_LEVEL if self._options.get("on_log") is not None else None
         stateless = [row for row in connection.revisions if row.era == "stateless"]
         handshake = len(stateless) < len(connection.revisions)
         if stateless:
@@ -228,7 +235,11 @@ class Client(Lists):
             )
             try:
                 facts = await discover(
-                    runtime, stateless, self._answers, info, seconds=patient, fall_back=handshake
+                    runtime,
+                    stateless,
+                    partial(terms_for, answers=self._answers, info=info, log_level=level),
+                    seconds=patient,
+                    fall_back=handshake,
                 )
             except ConnectionLost as error:
                 if handshake and error.exit_status is not None:
@@ -241,10 +252,6 @@ class Client(Lists):
         assert isinstance(peer, t.InitializeResult)
         return ServerFacts(peer.server_info, peer.capabilities, peer.instructions)
 
-    @property
-    def _stands_alone(self) -> bool:
-        return self._connection.own_terms is not None
-
     # A session that the server ended.
 
     async def _ask(
@@ -254,35 +261,35 @@ class Client(Lists):
         *,
         seconds: float | None = None,
         on_progress: ProgressCallback | None = None,
+        driven: bool = True,
     ) -> Raw:
-        """Send a request, and answer what the server asks before it gives a result."""
-        send = partial(self._send, method, seconds=seconds, on_progress=on_progress)
-        raw = await send(params)
-        if not self._stands_alone or not asks(raw):
-            return raw
-        if method not in MAY_ASK:
-            raise RemoteProtocolError(f"{method} was answered with questions", "MRTR-03")
-        return await drive(raw, method, params, send, self._asker, self._connection)
-
-    async def _send(
-        self,
-        method: str,
-        params: Any,
-        *,
-        seconds: float | None = None,
-        on_progress: ProgressCallback | None = None,
-    ) -> Raw:
-        """Send a request, and once more in a new session if that does no harm."""
+        """Send a request, and once more in a new session if that does no harm. What the server asks before
+        it gives a result is answered, unless the request is not to be `driven`.
+        """
         runtime = self.runtime
         try:
-            return await runtime.request(method, params, seconds=seconds, on_progress=on_progress)
+            raw = await runtime.request(method, params, seconds=seconds, on_progress=on_progress)
         except SessionEnded as ended:
             if ended.delivered and method not in SAFE:
                 raise
             await self._replaced(runtime, ended, seconds)
+            raw = await self._ask_again(method, params, seconds, on_progress)
         except RequestFailed as error:
             if error.code != HEADER_MISMATCH or not await self._learn_marks(method, params):
                 raise
+            raw = await self._ask_again(method, params, seconds, on_progress)
+        if driven and self._stands_alone and asks(raw):
+            if method not in MAY_ASK:
+                raise RemoteProtocolError(f"{method} was answered with questions", "MRTR-03")
+            send = partial(
+                self._ask, method, seconds=seconds, on_progress=on_progress, driven=False
+            )
+            raw = await drive(raw, method, params, send, self._asker, self._connection)
+        return raw
+
+    async def _ask_again(
+        self, method: str, params: Any, seconds: float | None, on_progress: ProgressCallback | None
+    ) -> Raw:
         try:
             return await self.runtime.request(
                 method, params, seconds=seconds, on_progress=on_progress
@@ -510,11 +517,13 @@ class Client(Lists):
 
     async def _begin_to_listen(self) -> None:
         """Listen to what the application gave functions for."""
-        if self._options.get("on_list_changed") is not None or self._subscribed:
-            try:
+        if self._options.get("on_list_changed") is None and not self._subscribed:
+            return
+        try:
+            with trio.fail_after(self._options.get("probe", PROBE)):
                 await self._listen_anew()
-            except McpError as error:
-                logger.warning("the server does not tell of changes: %s", error)
+        except (McpError, trio.TooSlowError) as error:
+            logger.warning("the server does not tell of changes: %s", error)
 
     async def _listen_anew(self) -> None:
         """Have one subscription for all that is wanted; the old one ends when the new one is there."""
@@ -560,7 +569,9 @@ class Client(Lists):
         questions (`inputRequests`) is given as well: answering them, in a request of the same params, is
         up to the caller.
         """
-        raw = await self._send(method, UNSET if params is None else dict(params), seconds=timeout)
+        raw = await self._ask(
+            method, UNSET if params is None else dict(params), seconds=timeout, driven=False
+        )
         result: dict[str, Any] = codec.decode(raw, dict)
         return result
 

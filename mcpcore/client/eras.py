@@ -9,7 +9,7 @@ era, such as a server that is down or wants a password, is told to the caller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -52,34 +52,39 @@ class ServerFacts(msgspec.Struct, frozen=True):
     instructions: str | None = None
 
 
-def terms_for(revision: Revision, answers: Answers, info: t.Implementation | None) -> Terms:
+def terms_for(
+    revision: Revision,
+    *,
+    answers: Answers,
+    info: t.Implementation | None,
+    log_level: str | None,
+) -> Terms:
     """What a client says of each of its requests."""
     declared = codec.fit_capabilities(answers.capabilities(), revision)
     if declared.roots is not None:
         # Nobody could be told that they changed.
         declared = msgspec.structs.replace(declared, roots=t.ListChanged())
-    return Terms(revision, declared, info or t.Implementation("mcpcore", __version__))
+    return Terms(revision, declared, info or t.Implementation("mcpcore", __version__), log_level)
 
 
 async def discover(
     runtime: Runtime,
     spoken: Sequence[Revision],
-    answers: Answers,
-    info: t.Implementation | None,
+    make_terms: Callable[[Revision], Terms],
     *,
     seconds: float,
     fall_back: bool,
 ) -> ServerFacts | None:
     """Ask a server what it is; None if it is of the handshake era.
 
-    `spoken` are the revisions of the stateless era that the client speaks, newest first; `seconds` is how
-    long silence may last before it means the other era, where a client can `fall_back` to that. Raises
-    `VersionMismatch`, `ConnectionLost`, `HttpError` for what says nothing about the era, and without
-    anything to fall back to whatever there was.
+    `make_terms` gives what requests say in a revision; `spoken` are the revisions of the stateless era that
+    the client speaks, newest first; `seconds` is how long silence may last before it means the other era,
+    where a client can `fall_back` to that. Raises `VersionMismatch`, `ConnectionLost` or `HttpError` for
+    what says nothing about the era, and without anything to fall back to whatever there was.
     """
     revision = spoken[0]
     for last in (False, True):
-        runtime.connection.propose(terms_for(revision, answers, info))
+        runtime.connection.propose(make_terms(revision))
         try:
             raw = await runtime.request("server/discover", t.Params(), seconds=seconds)
             result = codec.decode(raw, t.DiscoverResult, [])

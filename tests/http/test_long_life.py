@@ -186,8 +186,10 @@ SERVER = """
 
 CLIENT = """
     import sys, trio
-        async def main():
-        async with connect(sys.argv[1]) as client:
+    from mcpcore import connect
+    from mcpcore.revisions import HANDSHAKE
+    async def main():
+        async with connect(sys.argv[1], revisions=HANDSHAKE) as client:
             await client.call_tool("slow", on_progress=lambda _: print("going", flush=True))
     trio.run(main)
 """

@@ -82,7 +82,8 @@ async def test_a_call_tool_result_goes_out_as_it_is():
     result = await given(made, CallToolResult)
     assert result.content == made.content
     assert result.structured_content == {"x": 1}
-    assert result.meta == {"k": "v"}
+    assert result.meta is not None
+    assert result.meta["k"] == "v"
 
 
 async def test_a_call_tool_result_that_is_an_error_goes_out_as_one():
