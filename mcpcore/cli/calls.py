@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 import msgspec
-from msgspec import UNSET
 
 from mcpcore.cli import describe
 from mcpcore.cli.output import TOOL_ERROR, say, show, show_json, visible
@@ -23,7 +22,7 @@ from mcpcore.client import Client
 from mcpcore.client.lists import MAX_PAGES, Items
 from mcpcore.errors import RequestFailed
 from mcpcore.jsonrpc import METHOD_NOT_FOUND
-from mcpcore.revisions import HANDSHAKE
+from mcpcore.revisions import ALL
 from mcpcore.transport.web import encode_headers
 
 _AFTER_DASHES = "mcpcore.command"
@@ -77,9 +76,7 @@ def reaches_a_server(function: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(exists=True, file_okay=False),
         help="The directory to start the server in.",
     )
-    @click.option(
-        "--revision", type=click.Choice(HANDSHAKE), help="Speak this protocol revision only."
-    )
+    @click.option("--revision", type=click.Choice(ALL), help="Speak this protocol revision only.")
     @click.option(
         "--strict",
         is_flag=True,
@@ -365,17 +362,17 @@ def _prompt_arguments(words: tuple[str, ...]) -> dict[str, str] | None:
 def ping_command(reach: Reach, *, as_json: bool) -> None:
     """Ask a server whether it answers."""
 
-    async def work() -> tuple[bytes, str]:
+    async def work() -> str:
         async with session(reach) as client:
             start = time.perf_counter()
-            raw = await client.runtime.request("ping", UNSET)
+            await client.ping()
             milliseconds = (time.perf_counter() - start) * 1000
             info = client.server_info
             line = f"{info.name} {info.version} answers in {milliseconds:.1f} ms"
-            return bytes(raw), f"{line}, protocol {client.revision}"
+            return f"{line}, protocol {client.revision}"
 
-    raw, line = run(work)
+    line = run(work)
     if as_json:
-        show_json(raw)
+        show_json(b"{}")
     else:
         show(line)

@@ -16,6 +16,7 @@ from mcpcore.transport.tap import Direction
 # By method: what the answer is said to be, and the rule it follows.
 _ANSWERS = {
     "initialize": ("the server's revision, capabilities and name", "LIFE-04"),
+    "server/discover": ("the server's revisions, capabilities and name", "DISC-03"),
     "ping": ("the server is there", "PING-02"),
     "resources/read": ("the contents", "RES-04"),
     "prompts/get": ("the messages", "PROMPT-04"),
@@ -72,6 +73,8 @@ def _request(method: str, params: dict[str, Any]) -> Told:
     meta = params.get("_meta")
     if method == "initialize":
         return _told("request initialize: the client's revision and name", "LIFE-02")
+    if method == "server/discover":
+        return _told("request server/discover: what the server is", "DISC-01")
     if "cursor" in params:
         return _told(f"request {method}: the next page", "PAGE-02")
     if isinstance(meta, dict) and "progressToken" in meta:

@@ -36,6 +36,7 @@ from mcpcore.cli.running import run
 from mcpcore.cli.serve import find_server, load
 from mcpcore.client import Client, connect
 from mcpcore.protocol.events import Progress
+from mcpcore.revisions import ALL, HANDSHAKE
 from mcpcore.rules import RULES
 from mcpcore.runtime import single
 from mcpcore.transport import StdioServer, start_server
@@ -239,13 +240,13 @@ STEPS: tuple[tuple[str, str, Callable[[Tour, Client], Awaitable[None]]], ...] = 
 )
 
 
-async def walk(tour: Tour, server: StdioServer) -> None:
+async def walk(tour: Tour, server: StdioServer, revision: str = HANDSHAKE[0]) -> None:
     """The whole tour. Raises `Unexpected`, or what the client raises."""
     tour.step("Start", f"$ {shlex.join(server.words)}")
     tour.rule("Frames to its stdin are marked -->, those from its stdout <--", "STDIO-03")
     tour.remark("Long ones are cut; --full shows them whole. mcpcore/rules.py lists the rules.")
     channel = await start_server(server)
-    async with _shown(tour, channel) as client:
+    async with _shown(tour, channel, revision) as client:
         tour.step("Shutdown", "There is no message for it. On pipes the end of the input says it.")
         start = trio.current_time()
         await client.aclose()
@@ -255,11 +256,19 @@ async def walk(tour: Tour, server: StdioServer) -> None:
 
 
 @asynccontextmanager
-async def _shown(tour: Tour, channel: Channel) -> AsyncIterator[Client]:
+async def _shown(tour: Tour, channel: Channel, revision: str) -> AsyncIterator[Client]:
     """A client on `channel` whose frames are shown, after all steps but the last."""
-    tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")
+    if revision in HANDSHAKE:
+        tour.step("Handshake", "The two agree on a revision, and tell what each of them can do.")
+    else:
+        tour.step(
+            "What the server is",
+            "Nothing is agreed on: each request says in its _meta which revision it is in, and what its "
+            "client can do.",
+        )
     patient = Timeouts(connect=PATIENCE, request=PATIENCE)
-    async with connect(TapChannel(channel, tour.frame), timeouts=patient) as client:
+    watched = TapChannel(channel, tour.frame)
+    async with connect(watched, timeouts=patient, revisions=[revision]) as client:
         info = client.server_info
         tour.note(f"{info.name} {info.version}, revision {client.revision}")
         for title, text, step in STEPS:
@@ -268,7 +277,7 @@ async def _shown(tour: Tour, channel: Channel) -> AsyncIterator[Client]:
         yield client
 
 
-async def walk_over_http(tour: Tour, url: str) -> None:
+async def walk_over_http(tour: Tour, url: str, revision: str = HANDSHAKE[0]) -> None:
     """The same tour, of a server at a URL."""
     # Optional extra: only those who go over HTTP need it.
     from mcpcore.transport.http_channel import HttpChannel  # noqa: PLC0415
@@ -277,10 +286,12 @@ async def walk_over_http(tour: Tour, url: str) -> None:
     tour.rule("Each frame marked --> is a POST of its own", "HTTP-09")
     tour.rule("Those marked <-- are its answer, as JSON or as events of a stream", "HTTP-12")
     tour.remark("Long ones are cut; --full shows them whole. mcpcore/rules.py lists the rules.")
-    async with _shown(tour, HttpChannel(HttpServer(url=url))) as client:
-        tour.step(
-            "Shutdown", "The client tells the server by DELETE that the session is done with."
-        )
+    async with _shown(tour, HttpChannel(HttpServer(url=url)), revision) as client:
+        if revision in HANDSHAKE:
+            words = "The client tells the server by DELETE that the session is done with."
+        else:
+            words = "There is nothing to end: no request left anything behind."
+        tour.step("Shutdown", words)
         await client.aclose()
         tour.broken.update(client.forgiven.counts)
     if tour.broken:
@@ -288,7 +299,7 @@ async def walk_over_http(tour: Tour, url: str) -> None:
     tour.note(f"{tour.frames} frames crossed, and all went as it should")
 
 
-async def walk_with_example(tour: Tour) -> None:
+async def walk_with_example(tour: Tour, revision: str = HANDSHAKE[0]) -> None:
     """The tour over HTTP of the example, which is served for it in this process."""
     # Optional extra: only those who go over HTTP need it.
     from mcpcore.server.http.listener import serve_http  # noqa: PLC0415
@@ -299,7 +310,7 @@ async def walk_with_example(tour: Tour) -> None:
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(partial(serve_http, server, port=0, stop=stop))
             try:
-                await walk_over_http(tour, url)
+                await walk_over_http(tour, url, revision)
             finally:
                 stop.set()
     except BaseExceptionGroup as group:
@@ -322,8 +333,17 @@ def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> 
 @click.option("--server", metavar="CMD", help="Another server with the same tools.")
 @click.option("--http", is_flag=True, help="Over HTTP instead of pipes.")
 @click.option("--url", metavar="URL", help="A server over HTTP with the same tools.")
+@click.option(
+    "--revision",
+    type=click.Choice(ALL),
+    default=HANDSHAKE[0],
+    show_default=True,
+    help="The protocol revision to speak.",
+)
 @click.option("--full", is_flag=True, help="Show long frames whole.")
-def tour_command(server: str | None, url: str | None, *, http: bool, full: bool) -> None:
+def tour_command(
+    server: str | None, url: str | None, *, http: bool, revision: str, full: bool
+) -> None:
     """Watch a session: every frame between a client and a server, and the rule it follows."""
     say_warnings()
     if server is not None and (http or url is not None):
@@ -332,13 +352,19 @@ def tour_command(server: str | None, url: str | None, *, http: bool, full: bool)
         if importlib.util.find_spec("h11") is None:
             raise click.UsageError("HTTP needs h11: pip install 'mcpcore[http]'.")
         tour = Tour(full=full)
-        _tell(lambda: walk_with_example(tour) if url is None else walk_over_http(tour, url))
+        _tell(
+            lambda: (
+                walk_with_example(tour, revision)
+                if url is None
+                else walk_over_http(tour, url, revision)
+            )
+        )
         return
     command = _words(server) if server is not None else [sys.executable, str(example_server())]
     # The example must find this very package, wherever it was imported from.
     env = {} if server is not None else {"PYTHONPATH": str(_package().parent)}
     target = StdioServer(command=command, env=env, stderr=say)
-    _tell(lambda: walk(Tour(full=full), target))
+    _tell(lambda: walk(Tour(full=full), target, revision))
 
 
 def _tell(work: Callable[[], Awaitable[None]]) -> None:

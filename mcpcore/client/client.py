@@ -230,9 +230,10 @@ class Client(Lists):
         handshake = len(stateless) < len(connection.revisions)
         if stateless:
             # Over HTTP silence is no sign of anything.
-            patient = (
-                NEVER if runtime.channel.marked(self._marked) else self._options.get("probe", PROBE)
-            )
+            patient = NEVER
+            if not runtime.channel.marked(self._marked):
+                # The handshake must still fit into the time for connecting.
+                patient = min(self._options.get("probe", PROBE), self._timeouts.connect / 2)
             try:
                 facts = await discover(
                     runtime,

@@ -7,12 +7,13 @@ for transcripts, and for finding out what a peer really said.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from mcpcore.errors import ConnectionLost
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.framing import Decoded, Frame
+from mcpcore.protocol.mirrors import Path
 from mcpcore.revisions import Revision
 from mcpcore.transport.channel import Channel
 
@@ -65,6 +66,9 @@ class TapChannel(Channel):
 
     def agreed(self, revision: Revision) -> None:
         self._channel.agreed(revision)
+
+    def marked(self, tools: Mapping[str, Mapping[str, Path]]) -> bool:
+        return self._channel.marked(tools)
 
     def request_over(self, id: RequestId) -> None:
         self._channel.request_over(id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import Any
@@ -14,9 +15,10 @@ from mcpcore.transport.web import HttpServer
 REVISION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25")
 
 
-def accept(_: ElicitParams) -> dict[str, Any]:
-    """Accepts every form as it is: the fields get their defaults."""
-    return {}
+def accept(params: ElicitParams) -> dict[str, Any]:
+    """Accepts every form as it is: the fields get their defaults. Who asks for a confirmation gets it."""
+    asked = (params.requested_schema or {}).get("properties", {})
+    return {"confirmed": True} if "confirmed" in asked else {}
 
 
 async def initialize(client: Client) -> None:
@@ -43,7 +45,57 @@ async def schema_preservation(client: Client) -> None:
     await client.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def request_metadata(client: Client) -> None:
+    # The suite's server declares nothing that could be asked for, and looks at any request.
+    await client.ping()
+    await client.ping()
+
+
+async def standard_headers(client: Client) -> None:
+    for tool in await client.list_tools():
+        await client.call_tool(tool.name, {})
+    for resource in await client.list_resources():
+        await client.read_resource(resource.uri)
+    for prompt in await client.list_prompts():
+        await client.get_prompt(prompt.name)
+
+
+async def custom_headers(client: Client) -> None:
+    await client.list_tools()
+    context = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
+    for call in context["toolCalls"]:
+        await client.call_tool(call["name"], call["arguments"])
+
+
+async def invalid_headers(client: Client) -> None:
+    for tool in await client.list_tools():
+        arguments = {name: "x" for name in tool.input_schema.get("properties", {})}
+        await client.call_tool(tool.name, arguments)
+
+
+async def list_tools(client: Client) -> None:
+    await client.list_tools()
+
+
+async def echo_state(client: Client) -> None:
+    for name in (
+        "test_mrtr_echo_state",
+        "test_mrtr_unrelated",
+        "test_mrtr_no_state",
+        "test_mrtr_no_result_type",
+    ):
+        result = await client.call_tool(name, {})
+        assert not result.is_error
+        assert result.content, name
+
+
 SCENARIOS = {
+    "request-metadata": request_metadata,
+    "http-standard-headers": standard_headers,
+    "http-custom-headers": custom_headers,
+    "http-invalid-tool-headers": invalid_headers,
+    "json-schema-ref-no-deref": list_tools,
+    "sep-2322-client-request-state": echo_state,
     "initialize": initialize,
     "tools_call": tools_call,
     "elicitation-sep1034-client-defaults": elicitation_defaults,

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 import test_our_client_against_the_sdk as on_stdio
 import trio
+from handshake import connect
 from observing import PATIENCE, Heard, Observations
 from sdk_http_programs import serving
 from sdk_http_witness import Witness, witness
@@ -26,7 +27,6 @@ from mcpcore import (
     CreateMessageParams,
     RequestFailed,
     Root,
-    connect,
 )
 from mcpcore.errors import SessionEnded
 from mcpcore.transport.web import HttpServer, Network
