@@ -1,23 +1,24 @@
 """Questions: a tool that asks the person, and a client that answers. Both in one process, over memory.
 
-Notice: code before a question may run again. Today's peers keep the function waiting. Those of the
-stateless revision end it with the question and start it anew with the answer: hence `asks="replay"`.
-So `hasty` is wrong on purpose: what it does before its question happens twice then. `careful`
-is right: `ctx.once` before a question, effects after the last one.
+Notice: code before a question may run again. A client of the handshake era keeps the function waiting for
+the answer. One of the stateless era gets the question as the answer to its call, and calls again with what
+the person said; the function then runs from the top, once for each round: hence `asks="replay"`. So
+`hasty` is wrong on purpose: what it does before its question happens twice. `careful` is right:
+`ctx.once` before a question, effects after the last one. Neither knows which client it has.
 
-Exercise: let `careful` ask a second question, for a name. What keeps the two answers apart?
+Exercise: let `careful` ask a second question, for a name. How often does it run then, and what keeps the
+two answers apart?
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import trio
 from msgspec import Meta
 
 from mcpcore import Context, Server, connect
-from mcpcore.server import Elicited
+from mcpcore.revisions import ALL
 from mcpcore.types import ElicitParams, ElicitResult
 
 server = Server("booking", "1.0")
@@ -39,74 +40,50 @@ def draw_number() -> int:
 
 @server.tool(asks="replay")
 async def hasty(ctx: Context) -> str:
-    """Wrong: the number is drawn again when the function runs again."""
+    """Wrong: a number is drawn in each round, and the first is lost."""
     number = draw_number()
-    answer = await ctx.elicit("seats", Seats, f"Booking {number}: how many seats?")
+    answer = await ctx.elicit("seats", Seats, "How many seats?")
     return f"booking {number}: {answer.value.seats} seats" if answer.value else "no booking"
 
 
 @server.tool(asks="replay")
 async def careful(ctx: Context) -> str:
-    """Right: the number is drawn once, however often the function runs."""
+    """Right: the number is drawn once, and kept for the rounds to come."""
     number = await ctx.once("number", draw_number)
     answer = await ctx.elicit("seats", Seats, f"Booking {number}: how many seats?")
     return f"booking {number}: {answer.value.seats} seats" if answer.value else "no booking"
 
 
-async def conversation() -> None:
-    # A dict accepts the form; what it leaves out has its default.
-    answers: Iterator[Any] = iter([{"seats": 3}, {}, ElicitResult(action="decline")])
+class Person:
+    """Answers what it was told to answer, one after the other."""
 
-    async def person(question: ElicitParams) -> Any:
-        answer = next(answers)
+    def __init__(self, *answers: dict[str, int] | ElicitResult) -> None:
+        self.answers = list(answers)
+
+    async def answer(self, question: ElicitParams) -> dict[str, int] | ElicitResult:
+        # A dict accepts the form; what it leaves out has its default.
+        answer = self.answers.pop(0)
         print(f"  server asks: {question.message} {list(question.fields)}")
         print(f"  person: {answer if isinstance(answer, dict) else answer.action}")
         return answer
 
-    async with connect(server, elicit=person) as client:
-        for tool in ("hasty", "careful", "careful"):
-            print(f"client calls {tool}")
-            result = await client.call_tool(tool)
-            print(f"tool: {result.text}")
 
-    async with connect(server) as client:  # nobody to ask: the tool is told, and so is the model
+async def main() -> None:
+    for revision in reversed(ALL[:2]):
+        print(f"in revision {revision}")
+        person = Person({"seats": 3}, {}, ElicitResult(action="decline"))
+        async with connect(server, revisions=[revision], elicit=person.answer) as client:
+            for tool in ("hasty", "careful", "careful"):
+                print(f"client calls {tool}")
+                result = await client.call_tool(tool)
+                print(f"tool: {result.text}")
+        print()
+
+    async with connect(server, revisions=[ALL[1]]) as client:
+        # Nobody to ask: the tool is told, and so is the model.
         result = await client.call_tool("careful")
         print(f"without a person: {result.text}")
 
 
-class Unwound(Exception):
-    """The function ended with a question."""
-
-
-class Journal:
-    """What a stateless peer does, in miniature: it keeps results and answers for the next run."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-
-    async def once(self, key: str, function: Any) -> Any:
-        if key not in self.kept:
-            self.kept[key] = function()
-        return self.kept[key]
-
-    async def elicit(self, key: str, form: type, message: str) -> Elicited[Any]:
-        if key not in self.kept:
-            print(f"  asks and ends: {message}")
-            self.kept[key] = form()  # the answer, for the next run
-            raise Unwound
-        return Elicited("accept", self.kept[key])
-
-
-async def replay(tool: Any) -> None:
-    journal = Journal()
-    try:
-        await tool(journal)
-    except Unwound:
-        print("  runs again from the top:", await tool(journal))
-
-
 if __name__ == "__main__":
-    trio.run(conversation)
-    for tool in (hasty, careful):
-        print(f"\n{tool.__name__}, by a peer that replays")
-        trio.run(replay, tool)
+    trio.run(main)

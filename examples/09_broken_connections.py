@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from mcpcore import Context, Server, connect, serve_http
+from mcpcore.revisions import HANDSHAKE
 
 server = Server("traveller", "1.0")
 
@@ -74,7 +75,9 @@ async def main() -> None:
         )
         relay = Relay(int(url.split(":")[2].split("/")[0]))
         (listener,) = await nursery.start(partial(trio.serve_tcp, relay.serve, 0, host="127.0.0.1"))
-        async with connect(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp") as client:
+        through = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/mcp"
+        # What breaks can be resumed in a session only: in the stateless era a broken call is a lost one.
+        async with connect(through, revisions=HANDSHAKE) as client:
             nursery.start_soon(relay.cut_now_and_then)
             result = await client.call_tool(
                 "travel", {"days": 12}, on_progress=lambda step: steps.append(step.progress)

@@ -40,7 +40,7 @@ exit status: 0
 state: closed
 """,
     "04_client": """\
-connected to calculator in revision 2025-11-25
+connected to calculator in revision 2026-07-28
 how to use it: Use it for arithmetic.
 
 first page of tools: ['calculate_expression', 'count']
@@ -58,8 +58,8 @@ user: Explain step by step how to calculate 2^10. Check it with the calculator.
 
 tool error: 1 / 0 has no value, or one that is too large
 tool error: Invalid arguments: Object contains unknown field `formula`
-request failed: -32002 Resource not found {'known': ['e', 'pi', 'tau']}
-request failed: -32002 Resource not found {'uri': 'elsewhere://'}
+request failed: -32602 Resource not found {'known': ['e', 'pi', 'tau']}
+request failed: -32602 Resource not found {'uri': 'elsewhere://'}
 
 closed: the server ended by itself when its stdin did
 """,
@@ -82,9 +82,10 @@ RequestTimeout of tools/call after 0.2 s
 the connection lives: the ping was answered
 """,
     "06_questions": """\
+in revision 2025-11-25
 client calls hasty
     (number 1 is drawn)
-  server asks: Booking 1: how many seats? ['seats']
+  server asks: How many seats? ['seats']
   person: {'seats': 3}
 tool: booking 1: 3 seats
 client calls careful
@@ -97,19 +98,27 @@ client calls careful
   server asks: Booking 3: how many seats? ['seats']
   person: decline
 tool: no booking
+
+in revision 2026-07-28
+client calls hasty
     (number 4 is drawn)
-without a person: the client cannot be asked for this: it did not declare elicitation.form
-
-hasty, by a peer that replays
+  server asks: How many seats? ['seats']
+  person: {'seats': 3}
     (number 5 is drawn)
-  asks and ends: Booking 5: how many seats?
+tool: booking 5: 3 seats
+client calls careful
     (number 6 is drawn)
-  runs again from the top: booking 6: 2 seats
-
-careful, by a peer that replays
+  server asks: Booking 6: how many seats? ['seats']
+  person: {}
+tool: booking 6: 2 seats
+client calls careful
     (number 7 is drawn)
-  asks and ends: Booking 7: how many seats?
-  runs again from the top: booking 7: 2 seats
+  server asks: Booking 7: how many seats? ['seats']
+  person: decline
+tool: no booking
+
+    (number 8 is drawn)
+without a person: the client cannot be asked for this: it did not declare elicitation.form
 """,
     "07_over_http": """\
 ada asks for ORD-104: shipped

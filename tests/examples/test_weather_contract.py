@@ -29,7 +29,7 @@ pytestmark = pytest.mark.process
 async def test_handshake() -> None:
     async with connect(SERVER) as client:
         assert (client.server_info.name, client.server_info.version) == ("weather", "1.0")
-        assert client.revision == "2025-11-25"
+        assert client.revision == "2026-07-28"
         declared = client.server_capabilities
         assert declared.tools is not None
         assert declared.resources is None

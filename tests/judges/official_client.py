@@ -69,7 +69,7 @@ async def custom_headers(client: Client) -> None:
 
 async def invalid_headers(client: Client) -> None:
     for tool in await client.list_tools():
-        arguments = {name: "x" for name in tool.input_schema.get("properties", {})}
+        arguments = dict.fromkeys(tool.input_schema.get("properties", {}), "x")
         await client.call_tool(tool.name, arguments)
 
 

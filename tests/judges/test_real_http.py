@@ -672,7 +672,7 @@ async def test_a_call_survives_that_nginx_cuts_its_stream(tmp_path: Path) -> Non
     async with (
         our_server(tmp_path, keep_alive=PATIENCE) as (upstream, _),
         nginx(upstream, tmp_path, seconds=2) as (url, proxy),
-        connect(HttpServer(url=url, network=DIRECT, listen=False)) as client,
+        connect(HttpServer(url=url, network=DIRECT, listen=False), revisions=HANDSHAKE) as client,
         trio.open_nursery() as nursery,
     ):
         said, done = Heard(), Heard()
@@ -1436,6 +1436,7 @@ async def test_our_server_that_was_started_anew_is_met_with_a_new_session(tmp_pa
         restartable(our_command(tmp_path, port=port), SERVES) as restart,
         connect(
             HttpServer(url=f"http://127.0.0.1:{port}/mcp", network=DIRECT),
+            revisions=HANDSHAKE,
             on_session_replaced=lambda: replaced.append("replaced"),
             elicit=lambda _: {"name": "Zoë"},
         ) as client,
