@@ -21,8 +21,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
     `path` and `query` are as they came, apart. `headers` are by lower-case name, several of one name
     joined by commas. `read(limit)` gives the whole body, or None if it has more than `limit` bytes; it
-    is called at most once, and raises `RequestLost`. `scope` is what the front knows besides, for
-    `authenticate`: the ASGI scope, or nothing.
+    is called at most once, and raises `RequestLost`. `gone()` tells, once the body was read, whether the
+    client is known to have gone away. `scope` is what the front knows besides, for `authenticate`: the ASGI
+    scope, or nothing.
     """
 
     method: str
@@ -30,6 +31,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
     query: str
     headers: Mapping[str, str]
     read: Callable[[int], Awaitable[bytes | None]]
+    gone: Callable[[], Awaitable[bool]]
     scope: Mapping[str, object] = {}
 
 

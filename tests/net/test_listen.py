@@ -373,7 +373,7 @@ async def test_a_handler_may_take_as_long_as_it_likes(autojump_clock: MockClock)
     async def slow(request: HttpRequest) -> Answer:
         assert await request.read(1) is None
         await trio.sleep(1000)
-        return await echo(HttpRequest("GET", "/nothing", "", {}, request.read))
+        return await echo(HttpRequest("GET", "/nothing", "", {}, request.read, request.gone))
 
     raw = b"POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab"
     assert status_of(await exchange(raw, slow)) == b"HTTP/1.1 204 No Content"

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+import trio
 
 from mcpcore import jsonrpc
 from mcpcore.errors import ConnectionLost
@@ -20,6 +23,9 @@ from mcpcore.server.http.streams import MAX_QUEUED, Pulse, SessionChannel, Strea
 
 logger = logging.getLogger("mcpcore.server")
 
+LOOK = 0.25
+"""Seconds between two looks at whether the clients of open requests are still there."""
+
 
 class AloneChannel(SessionChannel):
     """The channel of all requests that stand alone. `max_queued` is in bytes, for each of them."""
@@ -28,19 +34,37 @@ class AloneChannel(SessionChannel):
         super().__init__("", pulse, max_queued=max_queued)
         self._keys = itertools.count(1)
         self.principals: dict[RequestId, Any] = {}
+        self._clients: dict[RequestId, Callable[[], Awaitable[bool]]] = {}
 
-    def serve(self, message: Decoded, principal: Any) -> Stream:
-        """Hand on a request of a principal. What is said about it goes on the stream."""
+    def serve(
+        self, message: Decoded, principal: Any, gone: Callable[[], Awaitable[bool]]
+    ) -> Stream:
+        """Hand on a request of a principal. What is said about it goes on the stream. `gone` tells whether
+        its client is known to have gone away.
+        """
         key = next(self._keys)
         stream = self.open_stream([key])
         self.principals[key] = principal
+        self._clients[key] = gone
         self.feed(
             Decoded(message.message, message.frame, message.notes, alone=True, key=key), stream
         )
         return stream
 
+    async def watch(self) -> None:
+        """Look after the clients of requests that take their time, for ever: who waits without a word being
+        said would not be missed before the next sign of life.
+        """
+        while True:
+            await trio.sleep(LOOK)
+            for key, gone in list(self._clients.items()):
+                stream = self._by_request.get(key)
+                if stream is not None and await gone():
+                    stream.abandon()
+
     def request_over(self, id: RequestId) -> None:
         self.principals.pop(id, None)
+        self._clients.pop(id, None)
         super().request_over(id)
 
     def abandoned(self, stream: Stream) -> None:

@@ -181,6 +181,7 @@ def _describe(request: Request) -> HttpRequest:
         request.scope["query_string"].decode("latin-1"),
         joined(request.scope["headers"]),
         read,
+        request.is_disconnected,
         request.scope,
     )
 

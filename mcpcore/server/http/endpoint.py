@@ -147,6 +147,7 @@ class Endpoint:
                 self._alone_session = self._server.make_session(self._alone, self._state)
                 self._alone_session.principals = self._alone.principals
                 await self._nursery.start(self._server.serve_session, self._alone_session)
+                self._nursery.start_soon(self._alone.watch)
                 self._nursery.start_soon(self.sessions.sweep)
                 self._nursery.start_soon(self._pulse.run)
                 task_status.started()
@@ -249,7 +250,7 @@ class Endpoint:
             refusal = httprules.judge_mirrors(
                 message, request.headers, self._stateless, self._server.marked_arguments
             )
-            return refusal or await self._serve_alone(message, head, principal)
+            return refusal or await self._serve_alone(message, head, principal, request)
         if not self._keeps_sessions:
             return await self._serve_once(message, head, principal)
         if head.session is None and httprules.opens_session(message):
@@ -283,12 +284,14 @@ class Endpoint:
                     await self.sessions.end(session)
         return answer
 
-    async def _serve_alone(self, message: Decoded, head: Head, principal: Any) -> Answer:
+    async def _serve_alone(
+        self, message: Decoded, head: Head, principal: Any, request: HttpRequest
+    ) -> Answer:
         """Serve a POST that belongs to no session, in the era that has none."""
         if not isinstance(message.message, Request):
             return Answer(202)
         channel = self._alone
-        stream = channel.serve(message, principal)
+        stream = channel.serve(message, principal, request.gone)
         self._close_refused(channel, self._alone_session, stream)
         try:
             if not head.events:

@@ -277,6 +277,7 @@ class _Connection:
             query,
             joined(request.headers),
             self._read_body,
+            self._wire.gone,
         )
 
     async def _read_body(self, limit: int) -> bytes | None:
