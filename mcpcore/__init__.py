@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from mcpcore.errors import ResourceNotFound as ResourceNotFound
     from mcpcore.errors import SessionEnded as SessionEnded
     from mcpcore.errors import ToolError as ToolError
+    from mcpcore.errors import Unanswered as Unanswered
     from mcpcore.errors import VersionMismatch as VersionMismatch
     from mcpcore.runtime import Limits as Limits
+    from mcpcore.server import CacheHint as CacheHint
     from mcpcore.server import Context as Context
     from mcpcore.server import Server as Server
+    from mcpcore.server import StateOptions as StateOptions
     from mcpcore.server import serve_stdio as serve_stdio
     from mcpcore.server import serve_stream as serve_stream
     from mcpcore.server.http.app import http_app as http_app
@@ -70,9 +73,9 @@ _WHERE = {
     "client": "Client ClientOptions connect",
     "errors": "CapabilityMissing ConnectionLost HttpError LocalProtocolError McpError "
     "RemoteProtocolError RequestFailed RequestTimeout ResourceNotFound SessionEnded ToolError "
-    "VersionMismatch",
+    "Unanswered VersionMismatch",
     "runtime": "Limits",
-    "server": "Context Server serve_stdio serve_stream",
+    "server": "CacheHint Context Server StateOptions serve_stdio serve_stream",
     "server.http.app": "http_app http_routes",
     "server.http.listener": "serve_http",
     "server.http.principals": "bearer_tokens",

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw
 
 from mcpcore import types as t
-from mcpcore.errors import RequestFailed
+from mcpcore.errors import CapabilityMissing, RequestFailed
 from mcpcore.jsonrpc import INTERNAL_ERROR, Request, RequestId
-from mcpcore.server.rounds import Question, Round, Rounds
+from mcpcore.server.rounds import Round, Rounds, as_question
 from mcpcore.server.sealing import Binding, digest
 
 
@@ -41,7 +41,15 @@ Put = Callable[[str, Any, RequestId], Awaitable[Raw]]
 """Puts a question, by method and params, to the client of a request."""
 
 
-async def in_rounds(asked: Asked, call: Call, rounds: Rounds, audience: str, principal: Any) -> Any:
+async def in_rounds(
+    asked: Asked,
+    call: Call,
+    rounds: Rounds,
+    *,
+    audience: str,
+    principal: Any,
+    capabilities: t.ClientCapabilities,
+) -> Any:
     """Serve a request that stands alone: its result, or `InputRequiredResult`."""
     binding = Binding(
         asked.request.method,
@@ -51,7 +59,7 @@ async def in_rounds(asked: Asked, call: Call, rounds: Rounds, audience: str, pri
         _digest_of(principal),
     )
     round = await rounds.begin(binding, asked.state, asked.responses)
-    return await rounds.run(binding, round, lambda: call(round))
+    return await rounds.run(binding, round, lambda: call(round), capabilities)
 
 
 async def at_once(asked: Asked, call: Call, put: Put, max_rounds: int) -> Any:
@@ -63,21 +71,17 @@ async def at_once(asked: Asked, call: Call, put: Put, max_rounds: int) -> Any:
             return result
         answers = {}
         for key, question in (result.input_requests or {}).items():
-            method, params = _parts(question)
+            whole = as_question(question)
+            params = {} if whole.params is None else whole.params
             try:
-                raw = await put(method, params, asked.request.id)
-            except RequestFailed as error:
+                raw = await put(whole.method, params, asked.request.id)
+            except (RequestFailed, CapabilityMissing) as error:
                 raise RequestFailed(
                     INTERNAL_ERROR, f"the client refused {key!r}: {error}"
                 ) from error
             answers[key] = msgspec.json.decode(raw)
         round = Round(round.number + 1, answers=answers, state=result.request_state)
     raise RequestFailed(INTERNAL_ERROR, f"Internal error: asked {max_rounds} times")
-
-
-def _parts(question: Any) -> tuple[str, Any]:
-    whole = question if isinstance(question, Question) else msgspec.convert(question, Question)
-    return whole.method, {} if whole.params is None else whole.params
 
 
 def _digest_of(principal: Any) -> str:

@@ -26,8 +26,8 @@ from mcpcore import types as t
 from mcpcore.errors import LocalProtocolError, RequestFailed, ToolError
 from mcpcore.jsonrpc import RequestId
 from mcpcore.protocol.events import Notification, Progress
-from mcpcore.revisions import MISSING_CLIENT_CAPABILITY, REVISIONS
-from mcpcore.server.rounds import Question, Round
+from mcpcore.revisions import REVISIONS
+from mcpcore.server.rounds import Question, Round, can_be_asked, missing_capability
 from mcpcore.server.sealing import Entry, digest
 
 S = TypeVar("S")
@@ -120,19 +120,7 @@ class Context(Generic[S]):
         """Whether the client can be asked: `elicitation.form`, `elicitation.url`, `sampling`,
         `sampling.tools`, `sampling.context` or `roots`.
         """
-        capabilities = self._peer.capabilities
-        elicitation, sampling = capabilities.elicitation, capabilities.sampling
-        answers = {
-            "elicitation.form": elicitation is not None and elicitation.forms,
-            "elicitation.url": elicitation is not None and elicitation.url is not None,
-            "sampling": sampling is not None,
-            "sampling.tools": sampling is not None and sampling.tools is not None,
-            "sampling.context": sampling is not None and sampling.context is not None,
-            "roots": capabilities.roots is not None,
-        }
-        if question not in answers:
-            raise ValueError(f"{question!r} is no question; there are {', '.join(answers)}")
-        return answers[question]
+        return can_be_asked(self._peer.capabilities, question)
 
     @property
     def input_responses(self) -> Mapping[str, Any]:
@@ -292,13 +280,7 @@ class Context(Generic[S]):
         self._may_ask()
         if not self.can(question):
             words = f"the client cannot be asked for this: it did not declare {question}"
-            refusal = None
-            if self._peer.ask is None:
-                refusal = RequestFailed(
-                    MISSING_CLIENT_CAPABILITY,
-                    f"Missing client capability: {question}",
-                    {"requiredCapabilities": _as_object(question)},
-                )
+            refusal = missing_capability(question) if self._peer.ask is None else None
             raise NoAnswer(words, refusal)
 
     def _use(self, key: str, meaning: str) -> None:
@@ -352,14 +334,6 @@ class NoAnswer(ToolError):
     def __init__(self, message: str, refusal: RequestFailed | None = None) -> None:
         super().__init__(message)
         self.refusal = refusal
-
-
-def _as_object(capability: str) -> dict[str, Any]:
-    """`elicitation.form` as the capability object that would have it."""
-    value: dict[str, Any] = {}
-    for member in reversed(capability.split(".")):
-        value = {member: value}
-    return value
 
 
 def _form_schema(form: Any) -> t.JsonSchema:

@@ -22,6 +22,7 @@ import trio
 from mcpcore import types as t
 from mcpcore.errors import LocalProtocolError, RequestFailed
 from mcpcore.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from mcpcore.revisions import MISSING_CLIENT_CAPABILITY
 from mcpcore.server.sealing import BadState, Binding, Entry, Record, States, digest
 
 logger = logging.getLogger("mcpcore.server")
@@ -34,6 +35,51 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     method: str
     params: Any = None
+
+
+def as_question(value: Any) -> Question:
+    """One of `inputRequests` as a function gives it."""
+    return value if isinstance(value, Question) else msgspec.convert(value, Question)
+
+
+def can_be_asked(capabilities: t.ClientCapabilities, question: str) -> bool:
+    """Whether a client declared what a question needs. Raises ValueError for a question that there is not."""
+    elicitation, sampling = capabilities.elicitation, capabilities.sampling
+    answers = {
+        "elicitation.form": elicitation is not None and elicitation.forms,
+        "elicitation.url": elicitation is not None and elicitation.url is not None,
+        "sampling": sampling is not None,
+        "sampling.tools": sampling is not None and sampling.tools is not None,
+        "sampling.context": sampling is not None and sampling.context is not None,
+        "roots": capabilities.roots is not None,
+    }
+    if question not in answers:
+        raise ValueError(f"{question!r} is no question; there are {', '.join(answers)}")
+    return answers[question]
+
+
+def needed(question: Question) -> str:
+    """The capability that a question needs. Raises ValueError for what is no question (MRTR-07)."""
+    params = question.params if isinstance(question.params, dict) else {}
+    if question.method == "elicitation/create":
+        return "elicitation.url" if params.get("mode") == "url" else "elicitation.form"
+    if question.method == "sampling/createMessage":
+        return "sampling.tools" if "tools" in params else "sampling"
+    if question.method == "roots/list":
+        return "roots"
+    raise ValueError(f"{question.method} is no question")
+
+
+def missing_capability(question: str) -> RequestFailed:
+    """The stateless era's error for a question that the client cannot be asked (META26-10)."""
+    needs: dict[str, Any] = {}
+    for member in reversed(question.split(".")):
+        needs = {member: needs}
+    return RequestFailed(
+        MISSING_CLIENT_CAPABILITY,
+        f"Missing client capability: {question}",
+        {"requiredCapabilities": needs},
+    )
 
 
 class Round:
@@ -131,12 +177,16 @@ class Rounds:
         return Round.after(record, responses or {})
 
     async def run(
-        self, binding: Binding, round: Round, function: Callable[[], Awaitable[R]]
+        self,
+        binding: Binding,
+        round: Round,
+        function: Callable[[], Awaitable[R]],
+        capabilities: t.ClientCapabilities,
     ) -> R | t.InputRequiredResult:
-        """Run the function of a round: its result, or what it asks."""
+        """Run the function of a round: its result, or what it asks of a client that can do so much."""
         result = await round.run(function)
         if isinstance(result, t.InputRequiredResult):
-            return await self._by_hand(binding, round, result)
+            return await self._by_hand(binding, round, result, capabilities)
         if result is not None:
             return result
         asked = {key: asked for key, (asked, _) in round.pending.items()}
@@ -144,9 +194,17 @@ class Rounds:
         return await self._close(binding, round, questions, asked, None)
 
     async def _by_hand(
-        self, binding: Binding, round: Round, result: t.InputRequiredResult
+        self,
+        binding: Binding,
+        round: Round,
+        result: t.InputRequiredResult,
+        capabilities: t.ClientCapabilities,
     ) -> t.InputRequiredResult:
         questions = result.input_requests or {}
+        for value in questions.values():
+            question = needed(as_question(value))
+            if not can_be_asked(capabilities, question):
+                raise missing_capability(question)
         asked = {key: digest(question) for key, question in questions.items()}
         return await self._close(binding, round, questions, asked, result.request_state)
 

@@ -357,8 +357,14 @@ class Session(Handler):
         terms = self.connection.terms(request.id)
         if terms is None:
             return await at_once(asked, run, self._ask, rounds.max_rounds)
-        principal = self.principal_of(request.id)
-        return await in_rounds(asked, run, rounds, self._offer.info.name, principal)
+        return await in_rounds(
+            asked,
+            run,
+            rounds,
+            audience=self._offer.info.name,
+            principal=self.principal_of(request.id),
+            capabilities=terms.capabilities,
+        )
 
     def _subscribe(self, request: Request) -> t.EmptyResult:
         uri = _read(request, t.ResourceParams).uri

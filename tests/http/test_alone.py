@@ -373,7 +373,9 @@ async def test_a_client_that_does_not_read_harms_nobody() -> None:
         body = call("chatter", token="t")
         stream = await client.open("POST", body, headers(body))
         with trio.fail_after(20):
-            assert (await ask(Web(url), call("add", a=1, b=2))).status == 200
+            other = Web(url)
+            assert (await ask(other, call("add", a=1, b=2))).status == 200
+            await other.client.aclose()
         stream.close()
         await client.client.aclose()
 
