@@ -20,7 +20,15 @@ from mcpcore import types as t
 from mcpcore.client.answers import Answers
 from mcpcore.client.eras import PROBE, ServerFacts, discover, terms_for
 from mcpcore.client.forgiven import ForgivenReport
-from mcpcore.client.listening import Listening, Subscription, Subscriptions, filter_of
+from mcpcore.client.kept import ENTRIES, KeptResults, Key
+from mcpcore.client.listening import (
+    Change,
+    Listening,
+    Subscription,
+    Subscriptions,
+    change_in,
+    filter_of,
+)
 from mcpcore.client.lists import MAX_PAGES, Lists
 from mcpcore.client.notices import Notices
 from mcpcore.client.open import (
@@ -51,6 +59,7 @@ from mcpcore.protocol.lifecycle import State
 from mcpcore.protocol.mirrors import Path
 from mcpcore.revisions import ALL, HEADER_MISMATCH, MAY_ASK, SAFE, Revision, lookup
 from mcpcore.runtime import Handler, Later, Limits, Runtime
+from mcpcore.transport.web import HttpServer
 from mcpcore.validation import MISSING, SchemaCheck, UnusableSchema, can_validate
 from mcpcore.waiting import NEVER, ProgressCallback, Timeouts
 
@@ -135,6 +144,9 @@ class Client(Lists):
         # The stateless era: what is listened to on account of callbacks and `subscribe`.
         self._own_subscription: Subscription | None = None
         self._marked: dict[str, Mapping[str, Path]] = {}
+        # Headers that are made anew each time may be another caller's each time.
+        fresh = isinstance(target, HttpServer) and target.headers_for is not None
+        self._kept = KeptResults(entries=options.get("kept", ENTRIES), only_public=fresh)
         self._asker = Asker(
             self._answers, self._timeouts.question, options.get("max_rounds", MAX_ROUNDS)
         )
@@ -218,6 +230,7 @@ class Client(Lists):
         self.runtime, self._connection = runtime, connection
         self._subscriptions, self._facts = subscriptions, facts
         self._stands_alone = connection.own_terms is not None
+        self._kept.clear()
         self._opened = True
         if self._stands_alone:
             await self._begin_to_listen()
@@ -280,13 +293,36 @@ class Client(Lists):
                 raise
             raw = await self._ask_again(method, params, seconds, on_progress)
         if driven and self._stands_alone and asks(raw):
-            if method not in MAY_ASK:
-                raise RemoteProtocolError(f"{method} was answered with questions", "MRTR-03")
-            send = partial(
-                self._ask, method, seconds=seconds, on_progress=on_progress, driven=False
-            )
-            raw = await drive(raw, method, params, send, self._asker, self._connection)
+            raw = await self._drive(raw, method, params, seconds, on_progress)
         return raw
+
+    async def _ask_or_keep(self, key: Key, method: str, params: Any, seconds: float | None) -> Raw:
+        """The result that is kept, or else that of a request."""
+        if not self._stands_alone:
+            return await self._ask(method, params, seconds=seconds)
+        kept = self._kept.get(key)
+        if kept is not None:
+            await trio.lowlevel.checkpoint()
+            return kept
+        raw = await self._ask(method, params, seconds=seconds, driven=False)
+        if asks(raw):
+            # Answers to questions are part of what was asked, so nobody else may have the result (CACHE-06).
+            return await self._drive(raw, method, params, seconds, None)
+        self._kept.put(key, raw)
+        return raw
+
+    async def _drive(
+        self,
+        raw: Raw,
+        method: str,
+        params: Any,
+        seconds: float | None,
+        on_progress: ProgressCallback | None,
+    ) -> Raw:
+        if method not in MAY_ASK:
+            raise RemoteProtocolError(f"{method} was answered with questions", "MRTR-03")
+        send = partial(self._ask, method, seconds=seconds, on_progress=on_progress, driven=False)
+        return await drive(raw, method, params, send, self._asker, self._connection)
 
     async def _ask_again(
         self, method: str, params: Any, seconds: float | None, on_progress: ProgressCallback | None
@@ -305,6 +341,7 @@ class Client(Lists):
         if method != "tools/call" or name is None or not self._stands_alone:
             return False
         before = self._marked.get(name)
+        self._kept.changed(Change("tools"))
         await self.list_tools()
         return self._marked.get(name) != before
 
@@ -425,9 +462,9 @@ class Client(Lists):
         self, uri: str, *, timeout: float | None = None
     ) -> t.ReadResourceResult:
         """Read a resource, listed or not. An unknown one raises `RequestFailed`."""
-        return await self._request(
-            "resources/read", t.ReadResourceParams(uri=uri), t.ReadResourceResult, timeout
-        )
+        method, params = "resources/read", t.ReadResourceParams(uri=uri)
+        raw = await self._ask_or_keep((method, uri), method, params, timeout)
+        return self._decode(raw, t.ReadResourceResult)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, *, timeout: float | None = None
@@ -603,7 +640,9 @@ class Client(Lists):
 
     async def _list(self, method: str, cursor: str | None, result: type[Any]) -> Any:
         params = UNSET if cursor is None else t.PaginatedParams(cursor=cursor)
-        raw = await self._ask(method, params)
+        # The first page is the one at no cursor, which is not the empty one.
+        key = method, "first" if cursor is None else f"at {cursor}"
+        raw = await self._ask_or_keep(key, method, params, None)
         page = self._decode(raw, result)
         if page.next_cursor is None and _has_null_cursor(raw):
             self._forgive(Forgiven("PAGE-04", "nextCursor is null"))
@@ -701,10 +740,20 @@ class Client(Lists):
     def _received(self, notification: Notification, subscriptions: Subscriptions) -> None:
         if notification.method == "notifications/tools/list_changed":
             self._schemas = self._walk = None
+        if self._stands_alone:
+            self._forget_what_changed(notification)
         subscription = subscriptions.take(notification)
         # What somebody listens to in a block of its own is for that block.
         if subscription is None or subscription is self._own_subscription:
             self._notices.take(notification)
+
+    def _forget_what_changed(self, notification: Notification) -> None:
+        try:
+            change = change_in(notification)
+        except msgspec.ValidationError:
+            return
+        if change is not None:
+            self._kept.changed(change)
 
     def _observed(self, event: Forgiven | Stale | Refused) -> None:
         if isinstance(event, Forgiven):

@@ -206,7 +206,7 @@ class Subscriptions:
                     params = codec.decode(notification.params, t.AcknowledgedParams)
                     subscription.acknowledged(params.notifications)
                 return subscription
-            change = _change_in(notification)
+            change = change_in(notification)
         except (msgspec.ValidationError, TypeError):
             return None
         if change is None:
@@ -219,7 +219,8 @@ class Subscriptions:
         return subscription
 
 
-def _change_in(notification: Notification) -> Change | None:
+def change_in(notification: Notification) -> Change | None:
+    """The change that a notification tells; None if it is another. Raises `msgspec.ValidationError`."""
     if notification.method in LIST_CHANGED:
         return Change(LIST_CHANGED[notification.method])  # type: ignore[arg-type]
     if notification.method == "notifications/resources/updated":

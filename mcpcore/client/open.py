@@ -66,6 +66,8 @@ class ClientOptions(TypedDict, total=False):
     the older one. Default: 5."""
     max_rounds: int
     """How often a server may answer one request with questions. Default: 10."""
+    kept: int
+    """How many results are kept at most, each as long as the server allows. Default: 1000; 0 keeps none."""
     max_pages: int
     """How many pages a list may have."""
     elicit: ElicitHandler
