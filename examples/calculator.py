@@ -16,7 +16,7 @@ from typing import Annotated
 import trio
 from msgspec import Meta
 
-from mcpcore import Context, RequestFailed, Server, ToolError
+from mcpcore import Context, ResourceNotFound, Server, ToolError
 
 server = Server("calculator", "1.0", instructions="Use it for arithmetic.", page_size=2)
 
@@ -105,7 +105,7 @@ def constants() -> dict[str, float]:
 def constant(name: str) -> str:
     """One constant, as text."""
     if name not in CONSTANTS:
-        raise RequestFailed(-32002, "Resource not found", {"known": list(CONSTANTS)})
+        raise ResourceNotFound(name)
     return str(CONSTANTS[name])
 
 

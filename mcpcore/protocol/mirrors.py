@@ -223,10 +223,7 @@ _ATTRIBUTES = {"name": "name", "uri": "uri", "taskId": "task_id"}
 def _judge_parameters(
     headers: Mapping[str, str], raw: Raw, wanted: Mapping[str, Path]
 ) -> str | None:
-    try:
-        arguments = msgspec.json.decode(raw) if bytes(raw) else {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    arguments = msgspec.json.decode(raw) if bytes(raw) else {}
     for name, path in wanted.items():
         value, header = _at(arguments, path), headers.get(PARAMETER + name)
         if isinstance(value, dict | list):

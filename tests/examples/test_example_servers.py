@@ -136,7 +136,7 @@ async def test_the_calculator_shows_pages_and_everything_that_a_tour_walks_throu
     assert read.contents[0].text == str(math.tau)
     with pytest.raises(RequestFailed) as caught:
         await calculator.read_resource("calculator://constants/x")
-    assert caught.value.code == -32002
+    assert caught.value.code == -32602
     prompt = await calculator.get_prompt("explain", {"expression": "1 + 1"})
     assert "1 + 1" in prompt.messages[0].content.text  # type: ignore[union-attr]
 

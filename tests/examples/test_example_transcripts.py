@@ -58,7 +58,7 @@ user: Explain step by step how to calculate 2^10. Check it with the calculator.
 
 tool error: 1 / 0 has no value, or one that is too large
 tool error: Invalid arguments: Object contains unknown field `formula`
-request failed: -32602 Resource not found {'known': ['e', 'pi', 'tau']}
+request failed: -32602 Resource not found {'uri': 'calculator://constants/x'}
 request failed: -32602 Resource not found {'uri': 'elsewhere://'}
 
 closed: the server ended by itself when its stdin did

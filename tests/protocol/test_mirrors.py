@@ -254,3 +254,11 @@ def test_a_request_without_params_is_left_to_whoever_serves_it() -> None:
     assert isinstance(call, Request)
     headers = {"mcp-protocol-version": E, "mcp-method": "tools/call"}
     assert judge(headers, call, E, SPOKEN, MARKED) is None
+
+
+def test_the_client_repeats_only_what_has_a_name() -> None:
+    """What has none is for the server to refuse."""
+    assert dict(headers_of(request("tools/call", name=7), E, MARKED)) == {
+        "mcp-protocol-version": E,
+        "mcp-method": "tools/call",
+    }

@@ -352,3 +352,23 @@ def test_canc26_08_a_server_may_cancel_what_a_client_listens_to() -> None:
 def test_terms_go_beside_what_is_there() -> None:
     assert with_terms(UNSET, {"a": 1}) == {"_meta": {"a": 1}}
     assert with_terms({"x": 1, "_meta": {"b": 2}}, {"a": 1}) == {"x": 1, "_meta": {"a": 1, "b": 2}}
+
+
+def test_what_may_be_left_out_is_left_out() -> None:
+    assert set(Terms(REVISIONS[E], t.ClientCapabilities()).meta()) == {
+        names.REVISION,
+        names.CLIENT_CAPABILITIES,
+    }
+
+
+def test_a_request_that_only_mentions_the_key_belongs_to_no_era_by_it() -> None:
+    """In an argument, or in what cannot be read, it names nothing."""
+    connection = server()
+    for params in (b'{"x":"%b"}', b'{"_meta":"%b"}'):
+        frame = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":%b}'
+        frame %= params % names.REVISION.encode()
+        assert refusal(connection, frame)["code"] == -32600
+
+
+def test_a_server_of_sessions_alone_has_nothing_to_change() -> None:
+    Connection("server").capabilities_changed()
