@@ -7,7 +7,7 @@ exception of `mcpcore.errors`. Results of tools are never raised: look at `is_er
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, Unpack, final
 
@@ -33,8 +33,10 @@ from mcpcore.client.lists import MAX_PAGES, Lists
 from mcpcore.client.notices import Notices
 from mcpcore.client.open import (
     ClientOptions,
+    Era,
     Target,
     answers_in,
+    name_of,
     notices_in,
     older,
     open_channel,
@@ -50,6 +52,7 @@ from mcpcore.errors import (
     RequestFailed,
     RequestTimeout,
     SessionEnded,
+    VersionMismatch,
 )
 from mcpcore.jsonrpc import INTERNAL_ERROR
 from mcpcore.protocol import mirrors
@@ -73,6 +76,10 @@ DEFAULT_LEVEL = "info"
 
 class _DiedOfTheProbe(Exception):
     """The process ended when it was asked which era it is of."""
+
+
+class _AnotherEra(Exception):
+    """The server shakes no hands, and speaks a revision that needs none."""
 
 
 class _ClientHandler(Handler):
@@ -188,6 +195,11 @@ class Client(Lists):
         with trio.move_on_after(self._timeouts.connect):
             try:
                 await self._begin_with(self._options.get("revisions", ALL))
+            except _AnotherEra:
+                logger.info("the server is of the stateless era after all")
+                await self._begin_with(
+                    [str(row) for row in self._spoken() if row.era == "stateless"]
+                )
             except _DiedOfTheProbe:
                 # A server that ends because of a request it does not know may do well without.
                 logger.info("the server ended when it was asked for its era; it is started again")
@@ -241,7 +253,10 @@ class Client(Lists):
         level = DEFAULT_LEVEL if self._options.get("on_log") is not None else None
         stateless = [row for row in connection.revisions if row.era == "stateless"]
         handshake = len(stateless) < len(connection.revisions)
-        if stateless:
+        eras: MutableMapping[str, Era] = self._options.get("eras", {})
+        name = name_of(self._target) if "eras" in self._options else None
+        known = eras.get(name) if name is not None else None
+        if stateless and not (handshake and known == "handshake"):
             # Over HTTP silence is no sign of anything.
             patient = NEVER
             if not runtime.channel.marked(self._marked):
@@ -260,8 +275,18 @@ class Client(Lists):
                     raise _DiedOfTheProbe from error
                 raise
             if facts is not None:
+                if name is not None:
+                    eras[name] = "stateless"
                 return facts
-        await shake_hands(runtime, self._answers, info)
+        try:
+            await shake_hands(runtime, self._answers, info)
+        except VersionMismatch as error:
+            if not {str(row) for row in stateless} & set(error.theirs):
+                raise
+            # It is not what it was, or was too slow to say what it is (TRAP-31).
+            raise _AnotherEra from error
+        if name is not None:
+            eras[name] = "handshake"
         peer = connection.peer
         assert isinstance(peer, t.InitializeResult)
         return ServerFacts(peer.server_info, peer.capabilities, peer.instructions)

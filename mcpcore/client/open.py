@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypedDict, runtime_checkable
+import shlex
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -50,6 +52,9 @@ begins with `http://` or `https://`), a `StdioServer` or `HttpServer` with all i
 stream, a channel of your own, or a server object in this process."""
 
 
+Era = Literal["stateless", "handshake"]
+
+
 class ClientOptions(TypedDict, total=False):
     """What may be said when opening; everything has a default."""
 
@@ -61,6 +66,9 @@ class ClientOptions(TypedDict, total=False):
     """Refuse every deviation of the server, and demand that results can be validated."""
     timeouts: Timeouts
     limits: Limits
+    eras: MutableMapping[str, Era]
+    """What was found out about servers, by command or origin: give the same to all clients of a program, or
+    keep it from one run to the next, and nobody is asked twice. Default: each client finds out for itself."""
     probe: float
     """Seconds that a server on a pipe may be silent when it is asked which era it is of, before that means
     the older one. Default: 5."""
@@ -113,6 +121,22 @@ def answers_in(options: ClientOptions) -> Answers:
 def notices_in(options: ClientOptions) -> dict[str, Any]:
     """The functions that get the server's notifications."""
     return {name: options.get(name) for name in _NOTICES}
+
+
+def name_of(target: Target) -> str | None:
+    """What a server is known by from one connection to the next: its command, or its origin. None for what is
+    there only once.
+    """
+    if isinstance(target, StdioServer):
+        return shlex.join(target.words)
+    if isinstance(target, HttpServer):
+        parts = urlsplit(target.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    if isinstance(target, str) and target.startswith(("http://", "https://")):
+        return name_of(HttpServer(url=target))
+    if isinstance(target, str | list | tuple):
+        return name_of(StdioServer(command=target))
+    return None
 
 
 async def open_channel(nursery: trio.Nursery, target: Target) -> Channel:

@@ -132,10 +132,12 @@ class Standing:
                 error = f"Method not found: {request.method}"
                 if verdict.missing:
                     error += f" (needs the capability {verdict.missing}, which was not declared)"
-                elif request.method == "initialize":
-                    names = ", ".join(map(str, self.revisions))
-                    error += f"; there is no handshake in the revisions spoken here: {names}"
-                return Unacceptable(METHOD_NOT_FOUND, error, "HTTP26-24")
+                data = None
+                if request.method == "initialize":
+                    names = [str(row) for row in self.revisions]
+                    error += f"; no handshake in the revisions spoken here: {', '.join(names)}"
+                    data = {"supported": names}
+                return Unacceptable(METHOD_NOT_FOUND, error, "HTTP26-24", data)
         return terms
 
     def _read(self, params: Any) -> Terms | Unacceptable:

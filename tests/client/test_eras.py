@@ -21,6 +21,7 @@ from mcpcore import (
     connect,
     memory_channels,
 )
+from mcpcore.client.open import name_of
 from mcpcore.errors import McpError, RemoteProtocolError, RequestTimeout
 from mcpcore.protocol.terms import REVISION, SERVER_INFO
 from mcpcore.revisions import ALL, HANDSHAKE, STATELESS
@@ -274,6 +275,33 @@ async def test_compat_the_newest_that_both_speak(ours: Any, theirs: Any) -> None
                 pass
 
 
+async def test_trap_31_a_server_that_shakes_no_hands_after_all_is_asked_again() -> None:
+    replies: list[Any] = [error(-32000)]
+
+    def script(message: Message) -> Any:
+        if message["method"] == "server/discover":
+            return replies.pop() if replies else discovered(E)
+        if message["method"] == "initialize":
+            return error(-32022, supported=[E], requested=OLD)
+        return {"tools": []}
+
+    servers: list[Peer] = []
+
+    class Scripted:
+        """A server object, so that it can be met twice."""
+
+        async def serve(self, channel: Channel) -> None:
+            servers.append(Peer(channel, script))
+            await servers[-1].run()
+
+    async with connect(Scripted()) as client:
+        assert client.revision == E
+    assert [server.methods for server in servers] == [
+        ["server/discover", "initialize"],
+        ["server/discover"],
+    ]
+
+
 DIES = """
 import json, sys
 line = json.loads(sys.stdin.readline())
@@ -301,3 +329,40 @@ async def test_a_child_that_dies_anyway_is_started_twice_and_no_more() -> None:
     with pytest.raises(ConnectionLost, match="status 3"):
         async with connect(StdioServer(command=[sys.executable, "-c", "import sys; sys.exit(3)"])):
             pass
+
+
+OLDER = """
+import json, sys
+for text in sys.stdin:
+    line = json.loads(text)
+    if "id" not in line:
+        continue
+    print(line["method"], file=sys.stderr, flush=True)
+    reply = {"jsonrpc": "2.0", "id": line["id"]}
+    if line["method"] == "initialize":
+        version = line["params"]["protocolVersion"]
+        info = {"name": "older", "version": "1"}
+        reply["result"] = {"protocolVersion": version, "capabilities": {}, "serverInfo": info}
+    else:
+        reply["error"] = {"code": -32601, "message": "no"}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.process
+async def test_vers26_13_nobody_is_asked_twice() -> None:
+    """What was found out is kept by whoever gives a place for it (VERS26-14)."""
+    eras: Any = {}
+    for expected in (["server/discover", "initialize"], ["initialize"]):
+        asked: list[str] = []
+        target = StdioServer(command=[sys.executable, "-c", OLDER], stderr=asked.append)
+        async with connect(target, eras=eras) as client:
+            assert client.revision == OLD
+        assert [line.strip() for line in asked] == expected
+    assert list(eras.values()) == ["handshake"]
+
+
+async def test_what_a_server_is_known_by() -> None:
+    assert name_of("python server.py") == name_of(["python", "server.py"]) == "python server.py"
+    assert name_of("http://user:secret@host:1/mcp") == "http://host:1"
+    assert name_of(Server("s", "1")) is None
