@@ -1,4 +1,5 @@
-"""For your own tests: channels in memory, a check for channels of your own, a peer played by hand.
+"""For your own tests: channels in memory, checks for channels, event stores and tools that ask, a peer
+played by hand.
 
 What fails raises AssertionError and says what was wrong. Nothing in here needs a test framework.
 """
@@ -9,21 +10,33 @@ import contextlib
 import inspect
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Self, Unpack
 
+import msgspec
 import trio
 import trio.testing
+from msgspec import Raw
 
-from mcpcore.errors import ConnectionLost
+from mcpcore.client import ClientOptions, connect
+from mcpcore.client.open import answers_in
+from mcpcore.errors import ConnectionLost, RemoteProtocolError
+from mcpcore.jsonrpc import Request
 from mcpcore.protocol.framing import Frame
-from mcpcore.revisions import HANDSHAKE
+from mcpcore.revisions import HANDSHAKE, STATELESS
 from mcpcore.runtime import single
+from mcpcore.server import Server
 from mcpcore.server.http.store import EventStore
 from mcpcore.transport.channel import Channel
 from mcpcore.transport.memory import memory_channels
 
-__all__ = ["ScriptedPeer", "check_channel", "memory_channels"]
+__all__ = [
+    "ScriptedPeer",
+    "check_asking",
+    "check_channel",
+    "check_event_store",
+    "memory_channels",
+]
 
 Pair = tuple[Channel, Channel]
 
@@ -286,3 +299,113 @@ async def check_event_store(make: Callable[[], EventStore]) -> None:
     store.forget("nobody")
     store.append("one", 7, 1, b"again")
     assert await store.after("one", 7, 0) == [(1, b"again")], "a name may be used again"
+
+
+async def check_asking(
+    make: Callable[[], Server],
+    tool: str,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    effects: Callable[[], object] | None = None,
+    **answers: Unpack[ClientOptions],
+) -> None:
+    """Check that a tool which asks is the same in both eras, however often it is run.
+
+    `make` gives a server; `answers` are the client's functions (`elicit`, `sample`, `roots`...), which have
+    to answer the same question in the same way each time. The tool is called by a client of either era, and by
+    one that makes each request twice, as after a lost answer. It must ask the same and give the same result
+    each time. `effects`, a function that tells what the tool did so far (the number of rows it wrote, say),
+    must tell the same of a call in either era.
+
+    Raises AssertionError: a question before which something random, or something that changes, decides; an
+    effect before a question that is not in `Context.once`.
+    """
+    seen = {}
+    for revision in (HANDSHAKE[0], STATELESS[0]):
+        before = effects() if effects is not None else None
+        asked, result = await _called(make(), tool, arguments, revision, answers)
+        did = _difference(before, effects()) if effects is not None else None
+        seen[revision] = asked, result, did
+    (by_hand, first, once), (alone, second, again) = seen.values()
+    _expect(by_hand == alone, f"it asks {by_hand} with a handshake, and {alone} standing alone")
+    _expect(first == second, f"it gives {first} with a handshake, and {second} standing alone")
+    _expect(
+        once == again,
+        f"it does {once} with a handshake, and {again} standing alone: is there an effect before a "
+        "question that is not in ctx.once?",
+    )
+    await _check_rounds(make(), tool, arguments, answers)
+
+
+def _difference(before: Any, after: Any) -> Any:
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        return after - before
+    return (before, after)
+
+
+async def _called(
+    server: Server,
+    tool: str,
+    arguments: Mapping[str, Any] | None,
+    revision: str,
+    answers: ClientOptions,
+) -> tuple[list[str], Any]:
+    """What a tool asks, in order, and its result."""
+    asked: list[str] = []
+    watched: dict[str, Any] = dict(answers)
+    for name in ("elicit", "elicit_url", "sample"):
+        if name in watched:
+            watched[name] = _watched(watched[name], asked)
+    options: Any = {**watched, "revisions": [revision]}
+    async with connect(server, **options) as client:
+        try:
+            result = await client.call_tool(tool, arguments)
+        except RemoteProtocolError:
+            raise AssertionError(
+                f"it asks {asked} and so on in revision {revision}, without end: is something random or "
+                "changing in a question?"
+            ) from None
+    return asked, (result.is_error, result.text, result.structured_content)
+
+
+def _watched(answer: Any, asked: list[str]) -> Any:
+    async def watched(params: Any) -> Any:
+        asked.append(getattr(params, "message", None) or repr(params))
+        result = answer(params)
+        return await result if inspect.isawaitable(result) else result
+
+    return watched
+
+
+async def _check_rounds(
+    server: Server, tool: str, arguments: Mapping[str, Any] | None, answers: ClientOptions
+) -> None:
+    """Make each request of each round twice."""
+    options: Any = {**answers, "revisions": STATELESS}
+    functions = answers_in(answers)
+    async with connect(server, **options) as client:
+        params: dict[str, Any] = {"name": tool, "arguments": dict(arguments or {})}
+        more: dict[str, Any] = {}
+        for number in range(1, 100):
+            one = await client.request("tools/call", params | more)
+            other = await client.request("tools/call", params | more)
+            questions = one.get("inputRequests")
+            _expect(
+                questions == other.get("inputRequests"),
+                f"round {number} asks {questions} the first time, and {other.get('inputRequests')} "
+                "the second: is something random or changing before a question?",
+            )
+            if one.get("resultType") != "input_required":
+                same = one.get("content") == other.get("content")
+                _expect(same, f"it gives {one} the first time, and {other} the second")
+                return
+            responses = {}
+            for key, question in (questions or {}).items():
+                raw = Raw(msgspec.json.encode(question.get("params", {})))
+                declared = functions.capabilities()
+                request = Request(key, question["method"], raw)
+                responses[key] = msgspec.to_builtins(await functions.answer(request, declared))
+            more = {"inputResponses": responses}
+            if one.get("requestState") is not None:
+                more["requestState"] = one["requestState"]
+    raise AssertionError("it asks without end")
