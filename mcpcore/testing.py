@@ -312,9 +312,9 @@ async def check_asking(
     """Check that a tool which asks is the same in both eras, however often it is run.
 
     `make` gives a server; `answers` are the client's functions (`elicit`, `sample`, `roots`...), which have
-    to answer the same question in the same way each time. The tool is called by a client of either era, and by
-    one that makes each request twice, as after a lost answer. It must ask the same and give the same result
-    each time. `effects`, a function that tells what the tool did so far (the number of rows it wrote, say),
+    to answer the same question in the same way each time. The tool is called by a client of either era, and
+    by one that makes each request twice, as after a lost answer. It must ask the same and give the same
+    result each time. `effects`, a function that tells what the tool did so far (how many rows it wrote, say),
     must tell the same of a call in either era.
 
     Raises AssertionError: a question before which something random, or something that changes, decides; an

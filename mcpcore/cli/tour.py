@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.resources
 import importlib.util
 import io
+import itertools
 import shlex
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from pathlib import Path
 import click
 import trio
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from mcpcore.cli import describe
@@ -36,7 +38,7 @@ from mcpcore.cli.running import run
 from mcpcore.cli.serve import find_server, load
 from mcpcore.client import Client, connect
 from mcpcore.protocol.events import Progress
-from mcpcore.revisions import ALL, HANDSHAKE
+from mcpcore.revisions import ALL, HANDSHAKE, STATELESS
 from mcpcore.rules import RULES
 from mcpcore.runtime import single
 from mcpcore.transport import StdioServer, start_server
@@ -114,6 +116,15 @@ class Tour:
         """A rule that shows in something else than one frame."""
         self._explain(Told(what, RULES[id]))
 
+    def side_by_side(self, columns: list[list[Text]]) -> None:
+        """Print lines of frames in columns, each frame whole."""
+        table = Table(box=None, padding=(0, 2, 1, 0), show_header=False, expand=True)
+        for _ in columns:
+            table.add_column(ratio=1, overflow="fold")
+        for row in itertools.zip_longest(*columns, fillvalue=Text()):
+            table.add_row(*row)
+        self._print(table)
+
     def _explain(self, told: Told) -> None:
         verb = "BREAKS " if told.broken else ""
         text = f"{visible(told.what)}. {verb}{told.rule.id}: {told.rule.sentence}"
@@ -127,9 +138,9 @@ class Tour:
             " ".join(text.split()), width, initial_indent=indent, subsequent_indent=indent
         )
 
-    def _print(self, line: Text) -> None:
+    def _print(self, line: Text | Table) -> None:
         """Print, from within the channel too, where an exception would have nowhere to go."""
-        self._console.print(line, soft_wrap=True, end="")
+        self._console.print(line, soft_wrap=isinstance(line, Text), end="")
         text = self._styled.getvalue()
         self._styled.seek(0)
         self._styled.truncate()
@@ -317,6 +328,29 @@ async def walk_with_example(tour: Tour, revision: str = HANDSHAKE[0]) -> None:
         raise single(group) from None
 
 
+async def compare(tour: Tour, server: StdioServer) -> None:
+    """The same call in both eras, and what crosses in each, side by side."""
+    tour.step("One call in two eras", f"$ {shlex.join(server.words)}")
+    columns: list[list[Text]] = []
+    for revision in (HANDSHAKE[0], STATELESS[0]):
+        column = [Text(revision, style="bold")]
+        columns.append(column)
+
+        def keep(direction: Direction, data: bytes, column: list[Text] = column) -> None:
+            arrow, style = ARROWS[direction]
+            tour.frames += 1
+            text = visible(data.decode("utf-8", "backslashreplace"))
+            column.append(Text(f"{arrow} {text}", style=style))
+
+        patient = Timeouts(connect=PATIENCE, request=PATIENCE)
+        watched = TapChannel(await start_server(server), keep)
+        async with connect(watched, timeouts=patient, revisions=[revision]) as client:
+            result = await client.call_tool("count", {"to": 1}, on_progress=lambda _: None)
+            column.append(Text(f"= {_text(result)}", style="bold"))
+    tour.side_by_side(columns)
+    tour.note("whoever called did not notice which it was")
+
+
 def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> None:
     tour.rule("The client closed the server's stdin", "SHUT-02")
     if status != 0 or seconds >= grace:
@@ -340,14 +374,17 @@ def _check_end(tour: Tour, status: int | None, seconds: float, grace: float) -> 
     show_default=True,
     help="The protocol revision to speak.",
 )
+@click.option("--eras", is_flag=True, help="One call in both eras of the protocol, side by side.")
 @click.option("--full", is_flag=True, help="Show long frames whole.")
 def tour_command(
-    server: str | None, url: str | None, *, http: bool, revision: str, full: bool
+    server: str | None, url: str | None, *, http: bool, revision: str, eras: bool, full: bool
 ) -> None:
     """Watch a session: every frame between a client and a server, and the rule it follows."""
     say_warnings()
     if server is not None and (http or url is not None):
         raise click.UsageError("--server names a command; over HTTP there is --url.")
+    if eras and (http or url is not None):
+        raise click.UsageError("--eras compares over pipes.")
     if http or url is not None:
         if importlib.util.find_spec("h11") is None:
             raise click.UsageError("HTTP needs h11: pip install 'mcpcore[http]'.")
@@ -364,7 +401,8 @@ def tour_command(
     # The example must find this very package, wherever it was imported from.
     env = {} if server is not None else {"PYTHONPATH": str(_package().parent)}
     target = StdioServer(command=command, env=env, stderr=say)
-    _tell(lambda: walk(Tour(full=full), target, revision))
+    tour = Tour(full=full)
+    _tell(lambda: compare(tour, target) if eras else walk(tour, target, revision))
 
 
 def _tell(work: Callable[[], Awaitable[None]]) -> None:

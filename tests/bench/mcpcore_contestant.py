@@ -8,9 +8,9 @@ from __future__ import annotations
 NAME = "mcpcore"
 KIND = "peer"
 NEEDS = ("mcpcore",)
-STDIO_ERAS = ("legacy",)
-HTTP = {"json": ("legacy",), "sse": ("legacy",)}
-CLIENT = {"stdio": ("legacy",), "http": ("legacy",)}
+STDIO_ERAS = ("legacy", "modern")
+HTTP = {"json": ("legacy", "modern"), "sse": ("legacy", "modern")}
+CLIENT = {"stdio": ("legacy", "modern"), "http": ("legacy", "modern")}
 LOOP = "trio"
 INLINE = False
 
@@ -75,6 +75,7 @@ def client(kind, target, era):
     from contextlib import asynccontextmanager
 
     from mcpcore import StdioServer, connect
+    from mcpcore.revisions import HANDSHAKE, STATELESS
 
     class Caller:
         def __init__(self, client):
@@ -93,7 +94,8 @@ def client(kind, target, era):
         server = target
         if kind == "stdio":
             server = StdioServer(command=target, env=dict(os.environ), exact_env=True)
-        async with connect(server) as client:
+        revisions = STATELESS if era == "modern" else HANDSHAKE
+        async with connect(server, revisions=revisions) as client:
             yield Caller(client)
 
     return opened()

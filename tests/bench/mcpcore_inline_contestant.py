@@ -5,7 +5,7 @@ from __future__ import annotations
 NAME = "mcpcore inline"
 KIND = "peer"
 NEEDS = ("mcpcore",)
-STDIO_ERAS = ("legacy",)
+STDIO_ERAS = ("legacy", "modern")
 
 
 def serve_stdio() -> None:

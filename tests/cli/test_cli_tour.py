@@ -279,3 +279,28 @@ def test_colours_are_for_terminals_that_want_them(variables, coloured):
     assert (process.returncode, stderr) == (0, b"")
     assert (b"\x1b[36m-->" in output) is coloured
     assert (b"\x1b[32m<--" in output) is coloured
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+def test_the_tour_goes_in_any_revision(script, revision):
+    done = script("tour", "--revision", revision)
+    assert done.returncode == 0, done.stderr
+    assert f"calculator 1.0, revision {revision}" in done.stdout
+    assert ("Handshake" in done.stdout) == (revision == "2024-11-05")
+
+
+@pytest.mark.process
+def test_the_tour_over_http_in_the_stateless_era(script):
+    done = script("tour", "--http", "--revision", "2026-07-28")
+    assert done.returncode == 0, done.stderr
+    assert "no request left anything behind" in done.stdout
+
+
+@pytest.mark.process
+def test_one_call_in_both_eras_side_by_side(script):
+    done = script("tour", "--eras")
+    assert done.returncode == 0, done.stderr
+    assert "initialize" in done.stdout
+    assert "server/discover" in done.stdout
+    assert script("tour", "--eras", "--http").returncode == 2
