@@ -301,6 +301,7 @@ def test_the_tour_over_http_in_the_stateless_era(script):
 def test_one_call_in_both_eras_side_by_side(script):
     done = script("tour", "--eras")
     assert done.returncode == 0, done.stderr
-    assert "initialize" in done.stdout
-    assert "server/discover" in done.stdout
+    assert "2025-11-25" in done.stdout
+    assert "2026-07-28" in done.stdout
+    assert done.stdout.count("= counted to 1") == 2
     assert script("tour", "--eras", "--http").returncode == 2
