@@ -340,10 +340,6 @@ class Runtime:
 
     def _act_on_cancel(self, cancel: Cancel) -> None:
         logger.debug("request %r was cancelled by the peer: %s", cancel.id, cancel.reason)
-        if cancel.id in self._waiting.by_id and self.connection.role == "client":
-            # A server cancels nothing of its own: it ends what a client listens to.
-            self._waiting.finish(cancel.id, result=Raw(b"{}"))
-            return
         if self._workers is not None and self._workers.cancel(cancel.id):
             self._cancelled[cancel.id] = None
         else:
@@ -484,6 +480,7 @@ class Runtime:
             maximum=maximum,
             extends=extends,
             on_progress=on_progress,
+            about=about,
         )
 
     async def _wait_for_room(self, method: str, seconds: float | None) -> None:
@@ -497,11 +494,13 @@ class Runtime:
         """Nobody waits for this answer any more: tell the peer, unless the protocol forbids it."""
         if call.method == "initialize" or self.connection.state is State.FRESH:
             return
+        # To a channel ids are those of the client's requests; a question of the server has an id of its own.
+        asks = self.connection.role == "client"
         try:
             data = self.connection.send(Cancel(id, reason))
             if data is not None:
-                self.channel.send_nowait(data, linger=True, about=id)
-            if self._routed:
+                self.channel.send_nowait(data, linger=True, about=id if asks else call.about)
+            if self._routed and asks:
                 self.channel.request_over(id)
         except ConnectionLost as error:
             logger.debug("a cancellation was not sent: %s", error.reason)

@@ -57,6 +57,8 @@ class Call(msgspec.Struct):
     running_since: float
     """Since when its clock runs: the start, or the progress that started it anew."""
     on_progress: ProgressCallback | None = None
+    about: RequestId | None = None
+    """The client's request because of which a server asks."""
     result: Raw | None = None
     error: McpError | None = None
 
@@ -87,6 +89,7 @@ class WaitingCalls:
         maximum: float | None,
         extends: bool | None,
         on_progress: ProgressCallback | None,
+        about: RequestId | None = None,
     ) -> Raw:
         """Wait for the end of a call that was just sent; None stands for the default of the connection.
 
@@ -106,6 +109,7 @@ class WaitingCalls:
             timeouts.progress_extends if extends is None else extends,
             now,
             on_progress,
+            about,
         )
         self.by_id[id] = call
         deadline = call.limit if self._questions else min(call.deadline, call.limit)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from mcpcore import codec, jsonrpc
 from mcpcore import types as t
@@ -666,10 +666,10 @@ class Connection:
             return Stale("an unreadable cancellation")
         ours = self._outgoing.get(params.request_id) if params.request_id is not None else None
         if ours is not None and ours.method == "subscriptions/listen" and self.role == "client":
-            # The one thing that a server cancels (CANC26-08).
+            # The one thing of ours that a server cancels (CANC26-08): a way to end it in good order.
             assert params.request_id is not None
             del self._outgoing[params.request_id]
-            return Cancel(params.request_id, params.reason)
+            return Response(params.request_id, Raw(b"{}"))
         call = self._incoming.get(params.request_id) if params.request_id is not None else None
         if call is None or call.cancelled or call.method == "initialize":
             return Stale("a cancellation of nothing that is open", params.request_id)

@@ -63,6 +63,12 @@ def make_server(**options: Any) -> tuple[Server, Doors]:
         answer = await ctx.elicit("name", Name, "Who?")
         return answer.value.name if answer.value else answer.action
 
+    @server.tool(asks="replay")
+    async def ask_often(n: int, ctx: Context[Any]) -> str:
+        for step in range(n):
+            await ctx.elicit(f"name-{step}", Name, f"Who is {step}?")
+        return f"asked {n} times"
+
     @server.tool
     def whoami(ctx: Context[Any]) -> str:
         return str(ctx.principal)
@@ -391,6 +397,9 @@ async def test_the_same_client_in_both_eras_at_one_endpoint(front: str) -> None:
             async with connecting(url, elicit=lambda _: {"name": "Zoë"}) as client:
                 seen.append(client.revision)
                 assert (await client.call_tool("ask")).text == "Zoë"
+                # As many questions as it takes for one to have the id of the call.
+                often = await client.call_tool("ask_often", {"n": 8})
+                assert often.text == "asked 8 times"
                 assert (await client.call_tool("placed", {"region": " x"})).text == " x"
                 assert "placed" in {tool.name for tool in await client.list_tools()}
                 assert (await client.call_tool("placed", {"region": "eu"})).text == "eu"

@@ -553,3 +553,40 @@ async def test_what_was_accepted_is_answered_before_the_end() -> None:
         server.finish.set()  # type: ignore[attr-defined]
     assert b"slow" in await slow.read(10**6)
     await client.client.aclose()
+
+
+async def test_a_question_and_a_request_of_the_same_id_have_nothing_in_common(front: str) -> None:
+    """Both sides count from one: what is cancelled on one side is not what has that id on the other."""
+    server = make_server()
+    async with web(server, front) as client, trio.open_nursery() as nursery:
+        await client.initialize(capabilities={"elicitation": {}})
+        slow: list[Any] = []
+        asked = await client.open("POST", call("ask", id=2), {})
+        question = b""
+        while b"elicitation/create" not in question:
+            question += await asked.chunk()
+        number = json.loads(question.split(b"data: ")[-1])["id"]
+
+        async def keep() -> None:
+            slow.append(await client.post(call("slow", id=number, token="t")))
+
+        nursery.start_soon(keep)
+        while True:
+            # Until the call with the question's id is under way.
+            reply = await client.post(call("add", id=number, a=1, b=2))
+            if reply.status == 400:
+                break
+        cancelled = {"requestId": 2, "reason": "enough"}
+        await client.post(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
+        )
+        rest = b""
+        while chunk := await asked.chunk():
+            rest += chunk
+        # The question is given up where it was asked, and the call of the same id goes on.
+        told = json.loads(rest.split(b"data: ")[-1])
+        assert told["method"] == "notifications/cancelled"
+        assert told["params"]["requestId"] == number
+        server.finish.set()  # type: ignore[attr-defined]
+    (reply,) = slow
+    assert [message.get("id") for message in reply.events if message] == [None, number]
