@@ -66,7 +66,6 @@ from mcpcore.protocol.terms import (
     Standing,
     Terms,
     Unacceptable,
-    named_revision,
     with_terms,
 )
 from mcpcore.revisions import HANDSHAKE, Revision, Role, lookup
@@ -112,7 +111,8 @@ class Connection:
         self._standing: Standing | None = None
         if role == "server" and stateless:
             self._standing = Standing(stateless, capabilities or t.ServerCapabilities)
-        self._stamp = stamp or {}
+        # It goes into each result, so it is written once.
+        self._stamp = {key: Raw(msgspec.json.encode(value)) for key, value in (stamp or {}).items()}
         # A client's: what its requests say of themselves.
         self._terms: Terms | None = None
         self._terms_meta: dict[str, Any] = {}
@@ -448,7 +448,8 @@ class Connection:
         """Whether a request belongs to no session. To initialize always asks for one, if there are any."""
         if not self._shakes_hands:
             return True
-        return request.method != "initialize" and named_revision(request, frame) is not None
+        assert self._standing is not None
+        return request.method != "initialize" and self._standing.concerns(request, frame)
 
     def _receive_one(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from mcpcore import types as t
 from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Request
@@ -29,6 +29,11 @@ SUBSCRIPTION_ID = PREFIX + "subscriptionId"
 
 MARK = REVISION.encode()
 """What no request of a session holds, unless by accident."""
+
+
+_KNOWN, _LONGEST_KNOWN, _TOKEN = 100, 4096, b"progressToken"
+"""How many terms a server remembers by the bytes that said them, up to which length; those with a token for
+progress are said once only."""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -85,7 +90,12 @@ class _TypedParams(msgspec.Struct):
     meta: _Typed = msgspec.field(name="_meta")
 
 
+class _RawParams(msgspec.Struct):
+    meta: Raw = msgspec.field(name="_meta")
+
+
 _read = msgspec.json.Decoder(_Params).decode
+_read_raw = msgspec.json.Decoder(_RawParams).decode
 _read_typed = msgspec.json.Decoder(_TypedParams).decode
 
 
@@ -113,6 +123,19 @@ class Standing:
         self.revisions = revisions
         self._capabilities = capabilities
         self._gates: dict[Revision, tuple[Gate, Gate]] = {}
+        # A client says the same of nearly all its requests.
+        self._known: dict[bytes, Terms] = {}
+
+    def concerns(self, request: Request, frame: bytes) -> bool:
+        """Whether a request says that it stands alone."""
+        if frame.find(MARK) < 0:
+            return False
+        try:
+            if bytes(_read_raw(request.params).meta) in self._known:
+                return True
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+            return False
+        return named_revision(request, frame) is not None
 
     def changed(self) -> None:
         """The server can do something else now."""
@@ -141,6 +164,20 @@ class Standing:
         return terms
 
     def _read(self, params: Any) -> Terms | Unacceptable:
+        try:
+            raw = bytes(_read_raw(params).meta)
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+            raw = b""
+        terms: Terms | Unacceptable | None = self._known.get(raw)
+        if terms is None:
+            terms = self._read_anew(params)
+            if isinstance(terms, Terms) and len(raw) <= _LONGEST_KNOWN and _TOKEN not in raw:
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                self._known[raw] = terms
+        return terms
+
+    def _read_anew(self, params: Any) -> Terms | Unacceptable:
         try:
             meta: Any = _read_typed(params).meta
             revision, capabilities, info = meta.revision, meta.capabilities, meta.info

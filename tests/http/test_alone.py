@@ -33,8 +33,21 @@ class Doors:
         self.started, self.cancelled, self.go = trio.Event(), trio.Event(), trio.Event()
 
 
+def add_plain_tools(server: Server) -> None:
+    @server.tool
+    def whoami(ctx: Context[Any]) -> str:
+        return str(ctx.principal)
+
+    @server.tool
+    def placed(
+        region: Annotated[str, msgspec.Meta(extra_json_schema={mirrors.MARK: "Region"})] = "",
+    ) -> str:
+        return region
+
+
 def make_server(**options: Any) -> tuple[Server, Doors]:
     server, doors = Server("alone", "1.0", **options), Doors()
+    add_plain_tools(server)
 
     @server.tool(inline=True)
     def add(a: int, b: int) -> int:
@@ -68,16 +81,6 @@ def make_server(**options: Any) -> tuple[Server, Doors]:
         for step in range(n):
             await ctx.elicit(f"name-{step}", Name, f"Who is {step}?")
         return f"asked {n} times"
-
-    @server.tool
-    def whoami(ctx: Context[Any]) -> str:
-        return str(ctx.principal)
-
-    @server.tool
-    def placed(
-        region: Annotated[str, msgspec.Meta(extra_json_schema={mirrors.MARK: "Region"})] = "",
-    ) -> str:
-        return region
 
     @server.resource("x:a", subscribable=True)
     def a() -> str:

@@ -372,3 +372,17 @@ def test_a_request_that_only_mentions_the_key_belongs_to_no_era_by_it() -> None:
 
 def test_a_server_of_sessions_alone_has_nothing_to_change() -> None:
     Connection("server").capabilities_changed()
+
+
+def test_what_many_clients_say_of_themselves_is_read_right_each_time() -> None:
+    """Terms are remembered by what said them, and there may be any number."""
+    connection = server()
+    for number in range(250):
+        info = {"name": f"client {number % 150}", "version": "1"}
+        connection.receive(request(id=number, meta={**META, names.CLIENT_INFO: info}))
+        terms = connection.terms(number)
+        assert terms is not None
+        assert terms.info is not None
+        assert terms.info.name == info["name"]
+        connection.receive(request(id=f"again {number}", meta={**META, names.CLIENT_INFO: info}))
+        assert connection.terms(f"again {number}") == terms
