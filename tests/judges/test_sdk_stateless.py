@@ -55,6 +55,8 @@ OURS = """
     async def steps(ctx: Context[Any]) -> str:
         for step in (1, 2):
             ctx.progress(step, 2, "step")
+            # A client may lose what comes in one write with the answer: TypeScript's does, over stdio.
+            await trio.sleep(0.05)
         ctx.log("warning", "logged")
         return "stepped"
 
