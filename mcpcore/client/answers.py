@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mcpcore import codec
 from mcpcore import types as t
 from mcpcore.errors import RequestFailed
 from mcpcore.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Request
+from mcpcore.types.session import check_extensions
 
 ElicitHandler = Callable[[t.ElicitParams], Awaitable[t.ElicitResult | dict[str, Any]]]
 SampleHandler = Callable[[t.CreateMessageParams], Awaitable[t.CreateMessageResult | str]]
@@ -33,6 +34,10 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     sample: SampleHandler | None = None
     sample_tools: bool = False
     roots: RootsGiven | RootsHandler | None = None
+    extensions: Mapping[str, Mapping[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        check_extensions(self.extensions)
 
     def capabilities(self) -> t.ClientCapabilities:
         """What the client can declare."""
@@ -45,7 +50,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
             sampling = t.SamplingCapability(tools={} if self.sample_tools else None)
         if self.roots is not None:
             roots = t.ListChanged(list_changed=True)
-        return t.ClientCapabilities(roots=roots, sampling=sampling, elicitation=elicitation)
+        return t.ClientCapabilities(
+            roots=roots,
+            sampling=sampling,
+            elicitation=elicitation,
+            extensions=dict(self.extensions) or None,
+        )
 
     async def answer(self, request: Request, declared: t.ClientCapabilities) -> t.Result:
         """Answer one question, as far as it was declared in the agreed revision. Raises `RequestFailed`."""

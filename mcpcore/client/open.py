@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -76,6 +76,8 @@ class ClientOptions(TypedDict, total=False):
     """How often a server may answer one request with questions. Default: 10."""
     kept: int
     """How many results are kept at most, each as long as the server allows. Default: 1000; 0 keeps none."""
+    extensions: Mapping[str, Mapping[str, Any]]
+    """Extensions of the protocol that the client has, with their settings, for servers of the stateless era."""
     max_pages: int
     """How many pages a list may have."""
     elicit: ElicitHandler
@@ -103,7 +105,7 @@ class ClientOptions(TypedDict, total=False):
     """Gets every other notification."""
 
 
-_ANSWERS = ("elicit", "elicit_url", "sample", "sample_tools", "roots")
+_ANSWERS = ("elicit", "elicit_url", "sample", "sample_tools", "roots", "extensions")
 _NOTICES = (
     "on_log",
     "on_list_changed",

@@ -122,6 +122,19 @@ class Context(Generic[S]):
         """
         return can_be_asked(self._peer.capabilities, question)
 
+    def extension(self, name: str) -> Mapping[str, Any] | None:
+        """The client's settings for an extension; None if it did not say in this request that it has it."""
+        settings = (self._peer.capabilities.extensions or {}).get(name)
+        return settings if isinstance(settings, Mapping) else None
+
+    def need_extension(self, name: str) -> Mapping[str, Any]:
+        """As `extension`, for what cannot be done without it: the client gets the error that says so."""
+        settings = self.extension(name)
+        if settings is None:
+            refusal = missing_capability("extensions", name) if self._peer.ask is None else None
+            raise NoAnswer(f"the client does not have the extension {name}", refusal)
+        return settings
+
     @property
     def input_responses(self) -> Mapping[str, Any]:
         """For functions registered with `asks="rounds"`: the answers to what they asked last, by key, as
@@ -280,7 +293,7 @@ class Context(Generic[S]):
         self._may_ask()
         if not self.can(question):
             words = f"the client cannot be asked for this: it did not declare {question}"
-            refusal = missing_capability(question) if self._peer.ask is None else None
+            refusal = missing_capability(*question.split(".")) if self._peer.ask is None else None
             raise NoAnswer(words, refusal)
 
     def _use(self, key: str, meaning: str) -> None:

@@ -70,14 +70,14 @@ def needed(question: Question) -> str:
     raise ValueError(f"{question.method} is no question")
 
 
-def missing_capability(question: str) -> RequestFailed:
-    """The stateless era's error for a question that the client cannot be asked (META26-10)."""
+def missing_capability(*path: str) -> RequestFailed:
+    """The stateless era's error for what a client did not declare, and cannot be done without (META26-10)."""
     needs: dict[str, Any] = {}
-    for member in reversed(question.split(".")):
+    for member in reversed(path):
         needs = {member: needs}
     return RequestFailed(
         MISSING_CLIENT_CAPABILITY,
-        f"Missing client capability: {question}",
+        f"Missing client capability: {'.'.join(path)}",
         {"requiredCapabilities": needs},
     )
 
@@ -204,7 +204,7 @@ class Rounds:
         for value in questions.values():
             question = needed(as_question(value))
             if not can_be_asked(capabilities, question):
-                raise missing_capability(question)
+                raise missing_capability(*question.split("."))
         asked = {key: digest(question) for key, question in questions.items()}
         return await self._close(binding, round, questions, asked, result.request_state)
 

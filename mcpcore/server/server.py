@@ -26,6 +26,7 @@ from mcpcore.server.session import Around, AroundSession, RootsChanged, Session
 from mcpcore.server.stdio import run_stdio
 from mcpcore.server.tools import RegisteredTool, ToolOptions
 from mcpcore.transport.channel import Channel
+from mcpcore.types.session import check_extensions
 from mcpcore.waiting import Timeouts
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class ServerOptions(TypedDict, total=False):
     it yields is `Context.state`."""
     declare: Sequence[Kind]
     """Lists to declare although nothing is in them yet, because something will be."""
+    extensions: Mapping[str, Mapping[str, Any]]
+    """Extensions of the protocol that the server has, with their settings; clients of the stateless era
+    hear of them."""
     page_size: int
     list_cache: CacheHint
     """How long clients may keep lists, and what `server/discover` says. Default: not at all."""
@@ -156,6 +160,7 @@ class Server:
         self.middleware: list[Around] = []
         self.roots_changed: RootsChanged | None = None
         self.lifespan = options.get("lifespan", _no_lifespan)
+        self._extensions = check_extensions(options.get("extensions", {})) or None
         self._declare = frozenset(options.get("declare", ()))
         self._sessions: set[Session] = set()
         self._uses_context = False
@@ -299,6 +304,7 @@ class Server:
             if has_resources or "resources" in self._declare
             else None,
             tools=self._list_capability("tools", has=bool(self.tools)),
+            extensions=self._extensions,
         )
 
     def _list_capability(self, kind: Kind, *, has: bool) -> t.ListChanged | None:

@@ -4,6 +4,8 @@ cancellation, progress, logging, tasks.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -70,6 +72,23 @@ class ServerCapabilities(WireObject, frozen=True):
     tools: ListChanged | None = None
     tasks: Flag | None = None
     extensions: dict[str, Any] | None = None
+
+
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_EXTENSION = re.compile(rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def check_extensions(extensions: Mapping[str, Any]) -> dict[str, Any]:
+    """Extensions with their settings, by identifier: a reversed domain name, a slash and a name (EXT26-02).
+
+    Raises ValueError for an identifier that is none, TypeError for settings that are no object.
+    """
+    for name, settings in extensions.items():
+        if not _EXTENSION.fullmatch(name):
+            raise ValueError(f"{name!r} is no identifier of an extension, such as com.example/name")
+        if not isinstance(settings, Mapping):
+            raise TypeError(f"the settings of {name} must be a dict; without settings it is empty")
+    return dict(extensions)
 
 
 class InitializeParams(Params, frozen=True):

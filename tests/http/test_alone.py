@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +12,7 @@ import trio
 from handshake import connect as connect_by_handshake
 from web_server import Web, initialize, serving, web
 
-from mcpcore import Context, HttpServer, Server, connect
+from mcpcore import Context, HttpServer, Server, StateOptions, connect
 from mcpcore.protocol import mirrors
 from mcpcore.protocol import terms as names
 from mcpcore.revisions import STATELESS
@@ -282,6 +283,28 @@ async def test_mrtr_15_a_state_is_of_its_principal(front: str) -> None:
         assert (stolen.status, stolen.json["error"]["code"]) == (400, -32602)
         own = await ask(client, again, authorization="Bearer a-token-of-ada-1234")
         assert own.json["result"]["content"][0]["text"] == "Zoë"
+
+
+async def test_mrtr_22_a_server_that_was_started_anew_goes_on(front: str) -> None:
+    """Between two rounds, with the same key."""
+    options = {"states": StateOptions(keys=[secrets.token_bytes(32)])}
+    meta = {**META, names.CLIENT_CAPABILITIES: {"elicitation": {}}}
+    more: dict[str, Any] = {}
+    for step in range(3):
+        server, _ = make_server(**options)
+        async with web(server, front) as client:
+            body = request("tools/call", step, meta, name="ask_often", arguments={"n": 2}, **more)
+            result = (await ask(client, body)).json["result"]
+            if step == 2:
+                assert result["content"][0]["text"] == "asked 2 times"
+                break
+            (key,) = result["inputRequests"]
+            answer = {"action": "accept", "content": {"name": "x"}}
+            more = {"inputResponses": {key: answer}, "requestState": result["requestState"]}
+    # Without a key of its own to share, a server goes on with nobody else's rounds.
+    async with web(make_server()[0], front) as client:
+        refused = await ask(client, body)
+        assert (refused.status, refused.json["error"]["code"]) == (400, -32602)
 
 
 @pytest.mark.parametrize("verb", ["GET", "DELETE"])
