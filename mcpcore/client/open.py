@@ -77,7 +77,8 @@ class ClientOptions(TypedDict, total=False):
     kept: int
     """How many results are kept at most, each as long as the server allows. Default: 1000; 0 keeps none."""
     extensions: Mapping[str, Mapping[str, Any]]
-    """Extensions of the protocol that the client has, with their settings, for servers of the stateless era."""
+    """Extensions of the protocol that the client has, with their settings; servers of the stateless era hear
+    of them."""
     max_pages: int
     """How many pages a list may have."""
     elicit: ElicitHandler
