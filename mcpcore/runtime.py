@@ -374,7 +374,10 @@ class Runtime:
         """Serve one request, in a worker."""
         answer: Response | ErrorResponse
         try:
-            answer = Response(request.id, await work.function(*work.arguments))
+            result = await work.function(*work.arguments)
+            if result is HELD:
+                return
+            answer = Response(request.id, result)
         except trio.Cancelled:
             if request.id in self._cancelled:
                 # The engine writes nothing then; it only has to know that the request is over.

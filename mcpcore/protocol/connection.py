@@ -343,7 +343,8 @@ class Connection:
             total=progress.total,
             message=progress.message,
         )
-        data = codec.encode(Notification("notifications/progress", params), self._agreement.writing)
+        revision = self._agreement.writing if call.terms is None else call.terms.revision
+        data = codec.encode(Notification("notifications/progress", params), revision)
         call.progress = progress.progress
         return data
 

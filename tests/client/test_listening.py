@@ -47,6 +47,26 @@ async def test_what_is_asked_for_is_heard_and_nothing_else(revision: str) -> Non
 
 
 @both
+async def test_middleware_is_in_nobodys_way(revision: str) -> None:
+    server = make_server()
+    seen = []
+
+    @server.around
+    async def watch(proceed: Any, ctx: Any, request: Any) -> Any:
+        seen.append(request.method)
+        return await proceed()
+
+    async with (
+        connect(server, revisions=[revision]) as client,
+        client.listen(uris=["x:a"]) as changes,
+    ):
+        server.resource_updated("x:a")
+        assert await soon(changes) == Change("resource", "x:a")
+        await client.ping()
+    assert ("subscriptions/listen" in seen) == (revision == E)
+
+
+@both
 async def test_several_at_once_hear_each_for_itself(revision: str) -> None:
     """SUBS-12, SUBS-13."""
     server = make_server()
