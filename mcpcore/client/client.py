@@ -26,6 +26,7 @@ from mcpcore.client.listening import (
     Listening,
     Subscription,
     Subscriptions,
+    Wanted,
     change_in,
     filter_of,
 )
@@ -44,6 +45,7 @@ from mcpcore.client.open import (
 )
 from mcpcore.client.rounds import MAX_ROUNDS, Asker, asks, drive
 from mcpcore.errors import (
+    CapabilityMissing,
     ConnectionLost,
     HttpError,
     LocalProtocolError,
@@ -147,9 +149,7 @@ class Client(Lists):
         self._checks: dict[str, SchemaCheck | None] = {}
         # What a new session has to be told again.
         self._level: str | None = None
-        self._subscribed: set[str] = set()
-        # The stateless era: what is listened to on account of callbacks and `subscribe`.
-        self._own_subscription: Subscription | None = None
+        self._wanted = Wanted(lists=options.get("on_list_changed") is not None)
         self._marked: dict[str, Mapping[str, Path]] = {}
         # Headers that are made anew each time may be another caller's each time.
         fresh = isinstance(target, HttpServer) and target.headers_for is not None
@@ -415,7 +415,7 @@ class Client(Lists):
             if self._level is not None:
                 params = t.SetLevelParams(level=self._level)
                 await self.runtime.request("logging/setLevel", params)
-            for uri in tuple(self._subscribed):
+            for uri in tuple(self._wanted.uris):
                 await self.runtime.request("resources/subscribe", t.ResourceParams(uri=uri))
         except McpError as error:
             logger.warning("the new session does not have all that the old one had: %s", error)
@@ -522,25 +522,31 @@ class Client(Lists):
         return result.completion
 
     async def subscribe(self, uri: str, *, timeout: float | None = None) -> None:
-        """Ask to be told of changes of a resource; `on_resource_updated` gets them."""
-        if self._stands_alone:
-            self._subscribed.add(uri)
-            try:
-                await self._listen_anew()
-            except BaseException:
-                self._subscribed.discard(uri)
-                raise
+        """Ask to be told of changes of a resource; `on_resource_updated` gets them. Raises
+        `CapabilityMissing` or `RequestFailed` if the server does not agree.
+        """
+        if not self._stands_alone:
+            await self._request(
+                "resources/subscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
+            )
+            self._wanted.uris.add(uri)
             return
-        await self._request(
-            "resources/subscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
-        )
-        self._subscribed.add(uri)
+        self._wanted.uris.add(uri)
+        agreed = False
+        try:
+            honoured = await self._wanted.renew(self._subscriptions, self._facts.capabilities)
+            agreed = uri in (honoured.resource_subscriptions or ())
+        finally:
+            if not agreed:
+                self._wanted.uris.discard(uri)
+        if not agreed:
+            raise CapabilityMissing("resources.subscribe", f"to tell of {uri}")
 
     async def unsubscribe(self, uri: str, *, timeout: float | None = None) -> None:
         """The counterpart of `subscribe`."""
-        self._subscribed.discard(uri)
+        self._wanted.uris.discard(uri)
         if self._stands_alone:
-            await self._listen_anew()
+            await self._wanted.renew(self._subscriptions, self._facts.capabilities)
             return
         await self._request(
             "resources/unsubscribe", t.ResourceParams(uri=uri), t.EmptyResult, timeout
@@ -563,6 +569,9 @@ class Client(Lists):
         """
         asked = filter_of(tools=tools, prompts=prompts, resources=resources, uris=uris)
 
+        # What the application subscribed to itself stays when the block ends.
+        uris = [uri for uri in uris if uri not in self._wanted.uris]
+
         async def open() -> Subscription:
             if self._stands_alone:
                 return await self._subscriptions.open(asked)
@@ -579,30 +588,13 @@ class Client(Lists):
         return Listening(open, close)
 
     async def _begin_to_listen(self) -> None:
-        """Listen to what the application gave functions for."""
-        if self._options.get("on_list_changed") is None and not self._subscribed:
-            return
+        """Listen to what the application gave functions for, as far as the server agrees in time."""
+        self._wanted.forget()
         try:
             with trio.fail_after(self._options.get("probe", PROBE)):
-                await self._listen_anew()
+                await self._wanted.renew(self._subscriptions, self._facts.capabilities)
         except (McpError, trio.TooSlowError) as error:
             logger.warning("the server does not tell of changes: %s", error)
-
-    async def _listen_anew(self) -> None:
-        """Have one subscription for all that is wanted; the old one ends when the new one is there."""
-        lists = self._options.get("on_list_changed") is not None
-        can = self._facts.capabilities
-        asked = filter_of(
-            tools=lists and can.tools is not None,
-            prompts=lists and can.prompts is not None,
-            resources=lists and can.resources is not None,
-            uris=sorted(self._subscribed),
-        )
-        old, self._own_subscription = self._own_subscription, None
-        if asked != t.SubscriptionFilter():
-            self._own_subscription = await self._subscriptions.open(asked)
-        if old is not None:
-            self._subscriptions.drop(old)
 
     async def set_log_level(self, level: str, *, timeout: float | None = None) -> None:
         """Ask for log messages of this level and above; see `mcpcore.types.LOGGING_LEVELS`."""
@@ -769,7 +761,7 @@ class Client(Lists):
             self._forget_what_changed(notification)
         subscription = subscriptions.take(notification)
         # What somebody listens to in a block of its own is for that block.
-        if subscription is None or subscription is self._own_subscription:
+        if subscription is None or subscription.for_callbacks:
             self._notices.take(notification)
 
     def _forget_what_changed(self, notification: Notification) -> None:

@@ -46,8 +46,10 @@ class Subscription(AsyncIterator[Change]):
     does not. `honoured` is what the server agreed to tell, which may be less than was asked for.
     """
 
-    def __init__(self, asked: t.SubscriptionFilter) -> None:
+    def __init__(self, asked: t.SubscriptionFilter, *, for_callbacks: bool = False) -> None:
         self.asked = asked
+        self.for_callbacks = for_callbacks
+        """Whether what comes is for the client's callbacks, and nobody iterates."""
         self.honoured: t.SubscriptionFilter | None = None
         self.times_acknowledged = 0
         self._changes: dict[Change, None] = {}
@@ -123,9 +125,11 @@ class Subscriptions:
 
     # The stateless era.
 
-    async def open(self, asked: t.SubscriptionFilter) -> Subscription:
+    async def open(
+        self, asked: t.SubscriptionFilter, *, for_callbacks: bool = False
+    ) -> Subscription:
         """Subscribe; return once the server agreed."""
-        subscription = Subscription(asked)
+        subscription = Subscription(asked, for_callbacks=for_callbacks)
         self._runtime.start_soon(self._keep, subscription)
         try:
             await subscription.wait_for_acknowledgement(self._runtime.timeouts.request)
@@ -211,7 +215,7 @@ class Subscriptions:
             return None
         if change is None:
             return None
-        if subscription is not None:
+        if subscription is not None and not subscription.for_callbacks:
             subscription.add(change)
         for plain in self._plain:
             if change in _all_of(plain.asked):
@@ -226,6 +230,45 @@ def change_in(notification: Notification) -> Change | None:
     if notification.method == "notifications/resources/updated":
         return Change("resource", codec.decode(notification.params, t.ResourceParams).uri)
     return None
+
+
+class Wanted:
+    """What an application wants its callbacks to hear, in the stateless era: one subscription for all of it.
+
+    `lists` says whether there is a callback for lists; `uris` are the resources that it subscribed to.
+    """
+
+    def __init__(self, *, lists: bool) -> None:
+        self.uris: set[str] = set()
+        self._lists = lists
+        self._open: Subscription | None = None
+        self._lock = trio.Lock()
+
+    def forget(self) -> None:
+        """The connection that it was open on is over."""
+        self._open = None
+
+    async def renew(
+        self, subscriptions: Subscriptions, can: t.ServerCapabilities
+    ) -> t.SubscriptionFilter:
+        """Listen to what is wanted now; gives what the server agreed to tell. The old subscription ends when
+        the new one is there, so nothing is missed.
+        """
+        async with self._lock:
+            asked = filter_of(
+                tools=self._lists and can.tools is not None,
+                prompts=self._lists and can.prompts is not None,
+                resources=self._lists and can.resources is not None,
+                uris=sorted(self.uris),
+            )
+            new = None
+            if asked != t.SubscriptionFilter():
+                new = await subscriptions.open(asked, for_callbacks=True)
+            old, self._open = self._open, new
+            if old is not None:
+                subscriptions.drop(old)
+        honoured = new.honoured if new is not None else None
+        return honoured or t.SubscriptionFilter()
 
 
 class Listening:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from test_eras import E, Message, discovered, peer
 
-from mcpcore import RequestFailed, RequestTimeout, Server, Timeouts, connect
+from mcpcore import CapabilityMissing, RequestFailed, RequestTimeout, Server, Timeouts, connect
 from mcpcore.client.listening import Change
 from mcpcore.protocol.terms import SUBSCRIPTION_ID
 
@@ -243,3 +243,56 @@ async def test_unreadable_notifications_disturb_nothing() -> None:
                 )
         server.channel.send_nowait(script.says("tools/list_changed"))
         assert await soon(changes) == Change("tools")
+
+
+@both
+async def test_a_resource_that_is_not_told_of_is_refused(revision: str) -> None:
+    server = make_server()
+    server.resource("x:quiet", name="quiet")(lambda: "x")
+    async with connect(server, revisions=[revision]) as client:
+        await client.subscribe("x:a")
+        with pytest.raises((CapabilityMissing, RequestFailed)):
+            await client.subscribe("x:quiet")
+        await client.unsubscribe("x:a")
+
+
+@both
+async def test_subscribing_from_many_tasks_leaves_one_subscription(revision: str) -> None:
+    server = Server("many", "1")
+    uris = [f"x:{number}" for number in range(20)]
+    for uri in uris:
+        server.resource(uri, subscribable=True, name=uri)(lambda: "x")
+    heard: set[str] = set()
+    done = trio.Event()
+
+    def hear(uri: str) -> None:
+        heard.add(uri)
+        if heard == set(uris):
+            done.set()
+
+    async with connect(server, revisions=[revision], on_resource_updated=hear) as client:
+        async with trio.open_nursery() as nursery:
+            for uri in uris:
+                nursery.start_soon(client.subscribe, uri)
+        (session,) = server._sessions
+        assert len(session.bus) == (1 if revision == E else 0)
+        for uri in uris:
+            server.resource_updated(uri)
+        with trio.fail_after(20):
+            await done.wait()
+
+
+async def test_what_the_application_subscribed_to_outlives_a_block() -> None:
+    server = make_server()
+    heard = trio.Event()
+    async with connect(
+        server, revisions=["2025-06-18"], on_resource_updated=lambda _: heard.set()
+    ) as client:
+        await client.subscribe("x:a")
+        async with client.listen(uris=["x:a"]) as changes:
+            server.resource_updated("x:a")
+            assert await soon(changes) == Change("resource", "x:a")
+        heard = trio.Event()
+        server.resource_updated("x:a")
+        with trio.fail_after(20):
+            await heard.wait()
