@@ -250,7 +250,9 @@ class Connection:
 
     def _send_notification(self, notification: Notification, about: RequestId | None) -> bytes:
         method = notification.method
-        if method in ("notifications/cancelled", "notifications/progress"):
+        if method == "notifications/progress" or (
+            method == "notifications/cancelled" and not self._listens(about)
+        ):
             raise LocalProtocolError(f"{method} is sent as Cancel or Progress")
         if method == "notifications/initialized":
             self._agreement.check_initialized()
@@ -268,6 +270,11 @@ class Connection:
         if verdict.row is None and not verdict.unknown:
             raise LocalProtocolError(f"a server cannot send {method} in revision {terms.revision}")
         return codec.encode(notification, terms.revision)
+
+    def _listens(self, id: RequestId | None) -> bool:
+        """Whether it is a request of the peer that a server may end by a cancellation (CANC26-08)."""
+        call = self._incoming.get(id) if id is not None else None
+        return call is not None and call.method == "subscriptions/listen"
 
     def _send_answer(self, answer: Response | ErrorResponse) -> bytes | None:
         id = answer.id

@@ -102,10 +102,15 @@ class Bus:
         """The client listens no more. Does nothing for a request that was another."""
         self._listening.pop(key, None)
 
-    def end(self) -> None:
-        """Nothing will be told any more: each `subscriptions/listen` gets its answer (SUBS-16)."""
+    def end(self, *, cancels: bool) -> None:
+        """Nothing will be told any more: each `subscriptions/listen` gets its answer (SUBS-16). With
+        `cancels` it is said as a cancellation first, as one text has it for pipes (SUBS-18).
+        """
         for key, subscription in list(self._listening.items()):
             del self._listening[key]
+            if cancels:
+                params = t.CancelledParams(request_id=subscription.id, meta=_tag(subscription))
+                self._say(Notification("notifications/cancelled", params), key)
             self._line.answer(Response(key, t.ListenResult(meta=_tag(subscription))))
 
     # Changes.

@@ -427,7 +427,8 @@ class Session(Handler):
         self.bus.forget(id)
 
     def draining(self) -> None:
-        self.bus.end()
+        # Over HTTP, where the requests of all clients meet, the end of the stream says it.
+        self.bus.end(cancels=self.principals is None)
 
     def received(self, notification: Notification) -> None:
         logger.debug("the client says %s", notification.method)

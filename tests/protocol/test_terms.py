@@ -349,6 +349,18 @@ def test_canc26_08_a_server_may_cancel_what_a_client_listens_to() -> None:
     assert connection.in_flight == ()
 
 
+def test_canc26_07_a_server_cancels_nothing_but_what_is_listened_to() -> None:
+    connection = server()
+    params = t.CancelledParams(request_id="l")
+    cancelled = Notification("notifications/cancelled", params)
+    connection.receive(request("subscriptions/listen", id="l", notifications={}))
+    connection.receive(request("tools/call", id="c", name="f"))
+    assert connection.send(cancelled, about="l") is not None
+    for about in ("c", "nothing", None):
+        with pytest.raises(LocalProtocolError):
+            connection.send(cancelled, about=about)
+
+
 def test_terms_go_beside_what_is_there() -> None:
     assert with_terms(UNSET, {"a": 1}) == {"_meta": {"a": 1}}
     assert with_terms({"x": 1, "_meta": {"b": 2}}, {"a": 1}) == {"x": 1, "_meta": {"a": 1, "b": 2}}

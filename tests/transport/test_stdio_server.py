@@ -430,3 +430,37 @@ async def test_a_command_line_is_enough(world, monkeypatch):
         assert {tool.name for tool in await client.list_tools()} >= {"noisy", "nap"}
     async with connect(StdioServer(command=command)) as client:
         await client.ping()
+
+
+LISTENED = """
+from mcpcore import Server
+
+server = Server("listened", "1")
+server.resource("x:a", subscribable=True)(lambda: "x")
+server.run()
+"""
+
+
+def test_subs_16_the_end_of_a_server_is_told_to_those_who_listen():
+    """SUBS-16, SUBS-18: on a pipe by a cancellation, and by the answer to what was listened by."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"notifications": {"resourceSubscriptions": ["x:a"]}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": "L", "method": "subscriptions/listen", "params": params}
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENED],
+        input=json.dumps(body) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [message.get("method") for message in said] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/cancelled",
+        None,
+    ]
+    assert said[1]["params"]["requestId"] == said[2]["id"] == "L"
+    assert done.returncode == 0
