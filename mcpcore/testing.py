@@ -21,8 +21,9 @@ from msgspec import Raw
 from mcpcore.client import ClientOptions, connect
 from mcpcore.client.open import answers_in
 from mcpcore.errors import ConnectionLost, RemoteProtocolError
-from mcpcore.jsonrpc import Request
+from mcpcore.jsonrpc import METHOD_NOT_FOUND, Request
 from mcpcore.protocol.framing import Frame
+from mcpcore.protocol.terms import SERVER_INFO
 from mcpcore.revisions import HANDSHAKE, STATELESS
 from mcpcore.runtime import single
 from mcpcore.server import Server
@@ -244,13 +245,37 @@ class ScriptedPeer:
             raise AssertionError(f"expected the end, got {await self.receive(within)!r}")
 
     async def accept_handshake(self, revision: str = HANDSHAKE[0], **result: Any) -> Any:
-        """Be a server: answer initialize, with `result` over its members; give initialize."""
-        offer = await self.expect({"method": "initialize", "id": ...})
+        """Be a server of the handshake era: answer initialize, with `result` over its members; give
+        initialize. A client that asks first which era it is hears that this is not the other one.
+        """
+        offer = await self.expect({"method": ..., "id": ...})
+        if offer["method"] == "server/discover":
+            error = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
+            self.send({"jsonrpc": "2.0", "id": offer["id"], "error": error})
+            offer = await self.receive()
+        _expect(offer["method"] == "initialize", f"expected initialize, got {offer!r}")
         info = {"name": "scripted server", "version": "0"}
         answer = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info} | result
         self.send({"jsonrpc": "2.0", "id": offer["id"], "result": answer})
         await self.expect({"method": "notifications/initialized"})
         return offer
+
+    async def accept_discovery(self, revision: str = STATELESS[0], **result: Any) -> Any:
+        """Be a server of the stateless era: answer `server/discover`, with `result` over the members of the
+        answer; give the request.
+        """
+        asked = await self.expect({"method": "server/discover", "id": ...})
+        info = {SERVER_INFO: {"name": "scripted server", "version": "0"}}
+        answer = {
+            "resultType": "complete",
+            "supportedVersions": [revision],
+            "capabilities": {},
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": info,
+        } | result
+        self.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+        return asked
 
     async def offer_handshake(self, revision: str = HANDSHAKE[0], **params: Any) -> Any:
         """Be a client: send initialize, with `params` over its members; give the answer."""

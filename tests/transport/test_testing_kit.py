@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from handshake import connect
 
+import mcpcore
 from mcpcore import ConnectionLost, LocalProtocolError, Server
 from mcpcore.revisions import HANDSHAKE
 from mcpcore.testing import ScriptedPeer, memory_channels
@@ -141,3 +142,16 @@ async def test_what_the_body_raises_leaves_as_it_is():
             raise LocalProtocolError("mine")
     with pytest.raises(ConnectionLost):
         channel.send_nowait(b"{}")
+
+
+async def test_it_is_met_by_a_client_that_speaks_both_eras():
+    for accept, revision in (
+        (ScriptedPeer.accept_handshake, "2025-11-25"),
+        (ScriptedPeer.accept_discovery, "2026-07-28"),
+    ):
+        ours, theirs = memory_channels()
+        async with ScriptedPeer(theirs) as peer, trio.open_nursery() as nursery:
+            nursery.start_soon(accept, peer)
+            async with mcpcore.connect(ours) as client:
+                assert client.revision == revision
+                assert client.server_info.name == "scripted server"
