@@ -59,7 +59,7 @@ async def call(client: Client) -> str:
 
 
 async def test_mrtr_36_the_call_is_made_again_with_what_was_asked_for() -> None:
-    """MRTR-28, MRTR-29, MRTR-34, MRTR-36, MRTR-38: the same params, the answers, another id."""
+    """F-116; MRTR-28, MRTR-29, MRTR-34, MRTR-36, MRTR-38: the same params, the answers, another id."""
     script = Calls(asked("state", a=question("A?"), b=question("B?")), DONE)
     assert await run(script, call, elicit=answer) == "done"
     same = {"name": "f", "arguments": {"x": 1}}

@@ -148,7 +148,7 @@ async def test_a_server_of_the_stateless_era_is_met_as_one() -> None:
     ids=range(10),
 )
 async def test_stdio26_22_whatever_else_comes_means_the_handshake(first: Any) -> None:
-    """STDIO26-21, STDIO26-22: the way back hangs on no certain code."""
+    """F-025; STDIO26-21, STDIO26-22: the way back hangs on no certain code."""
     async with peer(dual(first)) as (channel, server):
         async with connect(channel) as client:
             assert client.revision == OLD
@@ -318,7 +318,7 @@ sys.stdin.read()
 
 
 @pytest.mark.process
-async def test_a_child_that_dies_of_the_question_is_started_again() -> None:
+async def test_f_024_a_child_that_dies_of_the_question_is_started_again() -> None:
     async with connect(StdioServer(command=[sys.executable, "-c", DIES])) as client:
         assert client.server_info.name == "touchy"
         assert client.revision == OLD

@@ -43,7 +43,7 @@ FOR_A_MINUTE = {"ttlMs": 60_000, "cacheScope": "private"}
 async def test_cache_08_a_result_is_good_for_as_long_as_it_says(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """CACHE-05, CACHE-08, CACHE-11, CACHE-21: by method, URI and page; its time begins at its receipt."""
+    """F-118; CACHE-05, CACHE-08, CACHE-11, CACHE-21: by method, URI and page; its time begins at its receipt."""
     script = Counting(**FOR_A_MINUTE)
     async with peer(script) as (channel, _), connect(channel) as client:
         for _ in range(3):
