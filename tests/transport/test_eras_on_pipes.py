@@ -63,19 +63,22 @@ async def test_a_tool_that_asks_in_a_loop_on_pipes(revision: str, program: list[
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_tool_that_asks_in_a_loop_at_a_url(revision: str, program: list[str]) -> None:
+def test_a_tool_that_asks_in_a_loop_at_a_url(revision: str, program: list[str]) -> None:
+    async def ask(url: str) -> str:
+        target = HttpServer(url=url, network=Network(proxy=""))
+        with trio.fail_after(60):
+            async with connect(
+                target, revisions=[revision], elicit=lambda p: {"name": p.message}
+            ) as client:
+                return (await client.call_tool("names", {"n": 2})).text
+
     with subprocess.Popen(
         [*program, "http"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
         assert found
-        target = HttpServer(url=found[0], network=Network(proxy=""))
-        with trio.fail_after(60):
-            async with connect(
-                target, revisions=[revision], elicit=lambda p: {"name": p.message}
-            ) as client:
-                assert (await client.call_tool("names", {"n": 2})).text == "Name 0? Name 1?"
+        assert trio.run(ask, found[0]) == "Name 0? Name 1?"
         process.terminate()
 
 
