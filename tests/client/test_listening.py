@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from test_eras import E, Message, discovered, peer
 
 from mcpcore import CapabilityMissing, RequestFailed, RequestTimeout, Server, Timeouts, connect
@@ -274,6 +275,8 @@ async def test_subscribing_from_many_tasks_leaves_one_subscription(revision: str
         async with trio.open_nursery() as nursery:
             for uri in uris:
                 nursery.start_soon(client.subscribe, uri)
+        # The last one that was replaced is still on its way out.
+        await trio.testing.wait_all_tasks_blocked()
         (session,) = server._sessions
         assert len(session.bus) == (1 if revision == E else 0)
         for uri in uris:
