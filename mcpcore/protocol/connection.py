@@ -71,6 +71,7 @@ from mcpcore.protocol.terms import (
 from mcpcore.revisions import HANDSHAKE, Revision, Role, lookup
 
 _READY = State.READY
+_TOKEN = b'"progressToken"'
 
 
 class _Deviation(Exception):
@@ -377,19 +378,7 @@ class Connection:
         else:
             return self._receive_no_message(frame)
         if isinstance(message, Request):
-            agreement = self._agreement
-            gate = agreement.inbound
-            if (
-                agreement.state is _READY
-                and not notes
-                and gate is not None
-                and message.method in gate.open
-                and message.id not in self._incoming
-                and (self._standing is None or frame.find(MARK) < 0)
-            ):
-                # What nearly every frame of a busy server is. Whatever could speak against a request
-                # is looked at step by step in `_receive_request`.
-                self._open_incoming(message, frame, None)
+            if not notes and self._opens_at_once(message, frame):
                 return [message]
         elif isinstance(message, Response):
             call = self._outgoing.get(message.id)
@@ -400,6 +389,26 @@ class Connection:
         elif isinstance(message, jsonrpc.Batch):
             return self._receive_batch(message, frame)
         return self._receive_one(message, notes, frame, None)
+
+    def _opens_at_once(self, request: Request, frame: bytes) -> bool:
+        """Open what nearly every frame of a busy server is; False for what has to be looked at step by step,
+        since something may speak against it.
+        """
+        id, terms = request.id, None
+        if id in self._incoming:
+            return False
+        if self._standing is not None and frame.find(MARK) >= 0:
+            terms = self._standing.at_once(request)
+            if terms is None:
+                return False
+        else:
+            agreement = self._agreement
+            gate = agreement.inbound
+            if agreement.state is not _READY or gate is None or request.method not in gate.open:
+                return False
+        token = received_token(request.params) if frame.find(_TOKEN) >= 0 else None
+        self._incoming[id] = IncomingCall(id, request.method, token, None, terms)
+        return True
 
     def _receive_no_message(self, frame: Malformed | Undelivered | Abandoned) -> list[Event]:
         if isinstance(frame, Undelivered):
@@ -417,9 +426,7 @@ class Connection:
         return [failure]
 
     def _open_incoming(self, request: Request, frame: bytes, batch: BatchAnswer | None) -> None:
-        token = None
-        if frame.find(b'"progressToken"') >= 0:
-            token = received_token(request.params)
+        token = received_token(request.params) if frame.find(_TOKEN) >= 0 else None
         self._incoming[request.id] = IncomingCall(request.id, request.method, token, batch)
 
     def _receive_abandoned(self, abandoned: Abandoned) -> list[Event]:
@@ -446,7 +453,7 @@ class Connection:
         if isinstance(terms, Unacceptable):
             code, error, rule, data = terms.code, terms.error, terms.rule, terms.data
             return [*events, self._refuse(request.id, code, error, rule, frame, None, data)]
-        token = received_token(request.params) if frame.find(b'"progressToken"') >= 0 else None
+        token = received_token(request.params) if frame.find(_TOKEN) >= 0 else None
         self._incoming[id] = IncomingCall(request.id, request.method, token, None, terms)
         if key is not None:
             request = msgspec.structs.replace(request, id=key)

@@ -126,6 +126,16 @@ class Standing:
         # A client says the same of nearly all its requests.
         self._known: dict[bytes, Terms] = {}
 
+    def at_once(self, request: Request) -> Terms | None:
+        """The terms of a request like others before: its `_meta` is known, and its method was found open."""
+        try:
+            terms = self._known.get(bytes(_read_raw(request.params).meta))
+        except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+            return None
+        if terms is None or request.method not in self._gates_of(terms.revision)[0].open:
+            return None
+        return terms
+
     def concerns(self, request: Request, frame: bytes) -> bool:
         """Whether a request says that it stands alone."""
         if frame.find(MARK) < 0:
