@@ -26,6 +26,7 @@ from mcpcore.revisions import (
     FILLED,
     KINDS,
     MULTIPLE_SAMPLING_CONTENT,
+    RESOURCE_NOT_FOUND,
     REVISIONS,
     Field,
     Revision,
@@ -199,6 +200,13 @@ def encode(message: jsonrpc.Message, revision: Revision) -> bytes:
     if isinstance(message, jsonrpc.Response):
         return encode_result(message.id, message.result, revision)
     return _write(jsonrpc.outgoing(message), message.error.data)
+
+
+def fit_error(error: jsonrpc.ErrorObject, revision: Revision) -> jsonrpc.ErrorObject:
+    """An error with the code that `revision` has for what it says (ERR-07)."""
+    if error.code == RESOURCE_NOT_FOUND and revision.resource_not_found != error.code:
+        return msgspec.structs.replace(error, code=revision.resource_not_found)
+    return error
 
 
 def encode_result(id: jsonrpc.RequestId, result: Any, revision: Revision) -> bytes:

@@ -25,6 +25,9 @@ from mcpcore.jsonrpc import (
     PARSE_ERROR,
 )
 
+RESOURCE_NOT_FOUND = -32002
+"""The handshake era's code; what the stateless era has instead says its row."""
+
 Role = Literal["client", "server"]
 Sender = Literal["client", "server", "both"]
 
@@ -45,7 +48,7 @@ class Revision(msgspec.Struct, frozen=True):
     batching: bool = False
     version_header: bool = False
     polling: bool = False
-    resource_not_found: int = -32002
+    resource_not_found: int = RESOURCE_NOT_FOUND
     object_results: bool = True
 
     def __str__(self) -> str:
@@ -473,7 +476,7 @@ CODES: tuple[Code, ...] = (
     Code("invalid params", INVALID_PARAMS),
     Code("internal error", INTERNAL_ERROR),
     Code("user rejected sampling", -1, until=D),
-    Code("resource not found", -32002, until=D),
+    Code("resource not found", RESOURCE_NOT_FOUND, until=D),
     Code("header mismatch", HEADER_MISMATCH, since=E),
     Code("missing client capability", MISSING_CLIENT_CAPABILITY, since=E),
     Code("unsupported protocol version", UNSUPPORTED_VERSION, since=E),

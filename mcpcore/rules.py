@@ -155,6 +155,7 @@ RULES: dict[str, Rule] = {
         Rule("MRTR-07", "MUST", "A question is a request for elicitation, sampling or roots."),
         Rule("MRTR-44", "SHOULD", "The questions come to an end."),
         Rule("LOG26-09", "SHOULD", "A log level that there is not is answered with -32602."),
+        Rule("ERR-07", "MUST", "No code is used that belongs to an earlier era."),
         Rule("HTTP26-10", "MUST", "A POST holds one request or one notification."),
         Rule("HTTP26-24", "MUST", "A method that is not there is answered with -32601."),
         Rule("HDR-06", "MUST", "Headers that repeat the body say what it says, or get -32020."),

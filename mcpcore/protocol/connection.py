@@ -297,7 +297,8 @@ class Connection:
             if isinstance(answer, Response):
                 data = codec.encode_result(call.id, result, revision)
             else:
-                data = codec.encode(ErrorResponse(call.id, answer.error), revision)
+                error = codec.fit_error(answer.error, revision)
+                data = codec.encode(ErrorResponse(call.id, error), revision)
         del self._incoming[id]
         batch = call.batch
         if batch is None:

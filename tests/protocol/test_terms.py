@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw
 from mcpcore import jsonrpc
 from mcpcore import types as t
 from mcpcore.errors import CapabilityMissing, LocalProtocolError
-from mcpcore.jsonrpc import Notification, Request, Response
+from mcpcore.jsonrpc import ErrorObject, ErrorResponse, Notification, Request, Response
 from mcpcore.protocol import terms as names
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Cancel, Progress, Refused
@@ -210,6 +210,19 @@ def test_rt_01_every_result_says_what_the_revision_wants() -> None:
     third = json.loads(connection.send(Response(3, {"content": [], "_meta": {"a": 1}})) or b"")
     assert third["result"]["resultType"] == "complete"
     assert third["result"]["_meta"]["a"] == 1
+
+
+@pytest.mark.parametrize(("sent_code", "seen_code"), [(-32002, -32602), (-31000, -31000)])
+def test_err_07_the_code_of_another_era_is_not_used(sent_code: int, seen_code: int) -> None:
+    connection = server()
+    connection.receive(request("resources/read", uri="x:a"))
+    error = ErrorObject(sent_code, "Resource not found", {"uri": "x:a"})
+    answer = json.loads(connection.send(ErrorResponse(1, error)) or b"")
+    assert answer["error"] == {
+        "code": seen_code,
+        "message": "Resource not found",
+        "data": {"uri": "x:a"},
+    }
 
 
 def test_a_notification_is_judged_by_the_request_that_it_is_about() -> None:
