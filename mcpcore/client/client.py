@@ -152,6 +152,9 @@ class Client(Lists):
         self._wanted = Wanted(lists=options.get("on_list_changed") is not None)
         self._marked: dict[str, Mapping[str, Path]] = {}
         # Headers that are made anew each time may be another caller's each time.
+        self._over_http = isinstance(target, HttpServer) or (
+            isinstance(target, str) and target.startswith(("http://", "https://"))
+        )
         fresh = isinstance(target, HttpServer) and target.headers_for is not None
         self._kept = KeptResults(entries=options.get("kept", ENTRIES), only_public=fresh)
         self._asker = Asker(
@@ -207,8 +210,12 @@ class Client(Lists):
                     [str(row) for row in self._spoken() if row.era == "handshake"]
                 )
             return
+        # A command may hold secrets; an origin does not.
+        where = name_of(self._target) if self._over_http else None
         raise RequestTimeout(
-            "initialize", self._timeouts.connect, "; Timeouts(connect=...) raises the limit"
+            "initialize",
+            self._timeouts.connect,
+            f"{f' from {where}' if where else ''}; Timeouts(connect=...) raises the limit",
         )
 
     def _spoken(self) -> tuple[Revision, ...]:

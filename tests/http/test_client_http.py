@@ -733,3 +733,25 @@ async def test_many_calls_at_once_and_cancelled_ones_lose_no_connection() -> Non
                         for _ in range(10):
                             nursery.start_soon(client.call_tool, "slow")
             await client.call_tool("quick")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_server_that_asks_to_come_back_later_is_quoted(status: int) -> None:
+    busy = Answer(status, (("Retry-After", "120"),), b"busy")
+    async with scripted_web(lambda web, seen: busy) as (_, url):
+        with pytest.raises(HttpError, match="Retry-After is '120'"):
+            async with connect(url):
+                pass
+
+
+async def test_a_server_that_says_nothing_is_named(autojump_clock: trio.testing.MockClock) -> None:
+    ours, _theirs = trio.testing.memory_stream_pair()
+
+    async def silent(*_: object) -> Any:
+        return ours
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mcpcore.transport.net.exchange.open_stream", silent)
+        with pytest.raises(RequestTimeout, match=r"within 60 s from http://localhost:1; Timeouts"):
+            async with connect("http://user:secret@localhost:1/mcp"):
+                pass

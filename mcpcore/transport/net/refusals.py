@@ -42,4 +42,8 @@ def meaning(exchange: Exchange) -> str:
         404: "; is this the endpoint's path?",
         405: "; is this the endpoint's path, and does it speak Streamable HTTP?",
     }
+    after = exchange.header(b"retry-after")
+    if after is not None and exchange.status in (429, 503):
+        # Seconds, or a date: it is passed on as it is, but for what a terminal should not see.
+        return f"{said}; the server asks to come back later: Retry-After is {after[:40]!r}"
     return said + hints.get(exchange.status, "")
