@@ -259,6 +259,33 @@ class Context(Generic[S]):
         )
         return result.roots
 
+    async def ask_all(self, **questions: Awaitable[Any]) -> dict[str, Any]:
+        """Ask several things at once, and give the answers by name; the stateless era has them in one round:
+
+            answers = await ctx.ask_all(who=ctx.elicit("who", Name, "Who?"), roots=ctx.list_roots())
+
+        Raises what the first question that fails raises.
+        """
+        answers: dict[str, Any] = {}
+
+        async def ask(name: str, question: Awaitable[Any]) -> None:
+            answers[name] = await question
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for name, question in questions.items():
+                    nursery.start_soon(ask, name, question)
+        except BaseExceptionGroup as group:
+            # Where some questions wait for the next round, the others may have failed in this one.
+            failed = group.subgroup(Exception)
+            if failed is None:
+                raise
+            first: Exception = failed
+            while isinstance(first, ExceptionGroup):
+                first = first.exceptions[0]
+            raise first from None
+        return answers
+
     async def once(self, key: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call `function`, plain or async, and remember its result: whatever runs again, this does not.
 

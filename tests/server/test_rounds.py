@@ -33,8 +33,22 @@ class Name(msgspec.Struct):
     name: str
 
 
+def add_one_round(server: Server, runs: list[str]) -> None:
+    @server.tool(asks="replay")
+    async def all_at_once(ctx: Context[Any]) -> str:
+        runs.append("all_at_once")
+        answers = await ctx.ask_all(
+            a=ctx.elicit("a", Name, "A?"),
+            b=ctx.elicit("b", Name, "B?"),
+            roots=ctx.list_roots(),
+        )
+        return f"{answers['a'].value.name} {answers['b'].value.name} {len(answers['roots'])}"
+
+
 def asking() -> tuple[Server, list[str]]:
-    server, runs = Server("asking", "1"), []
+    server: Server = Server("asking", "1")
+    runs: list[str] = []
+    add_one_round(server, runs)
 
     @server.tool(asks="replay")
     async def loop(n: int, ctx: Context[Any]) -> str:
@@ -134,6 +148,22 @@ async def test_questions_of_one_turn_are_asked_together(revision: str) -> None:
     async with connect(server, revisions=[revision], elicit=answer) as client:
         assert (await client.call_tool("together")).text == "a b c"
     assert len(runs) == (2 if revision == E else 1)
+
+
+@both
+async def test_questions_that_are_asked_at_once_are_one_round(revision: str) -> None:
+    server, runs = asking()
+    options: Any = {"revisions": [revision], "elicit": answer}
+    async with connect(server, roots=["file:///r"], **options) as client:
+        assert (await client.call_tool("all_at_once")).text == "A? B? 1"
+    assert len(runs) == (2 if revision == E else 1)
+    # One that cannot be asked is one plain error.
+    async with connect(server, **options) as client:
+        if revision == E:
+            with pytest.raises(RequestFailed, match="roots"):
+                await client.call_tool("all_at_once")
+        else:
+            assert "roots" in (await client.call_tool("all_at_once")).text
 
 
 @pytest.mark.parametrize("revision", [E, "2025-11-25"])
