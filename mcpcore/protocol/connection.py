@@ -18,7 +18,7 @@ wrong becomes an event, never an exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -88,9 +88,9 @@ class Connection:
     `revisions` are the names of those that this side speaks (default: all of the handshake era).
     `strict` refuses every deviation of the peer instead of reporting it as `Forgiven`.
 
-    A server that speaks revisions of the stateless era serves each request that belongs to one by what
-    the request says of itself; `capabilities` tells what it can do, `stamp` goes into the `_meta` of its
-    results. A client `propose`s such a revision and, once it knows the server, `adopt`s it.
+    A server that speaks revisions of the stateless era has a `standing`, which it shares among all its
+    connections: each request that belongs to no session is served by what it says of itself. A client
+    `propose`s such a revision and, once it knows the server, `adopt`s it.
     """
 
     def __init__(
@@ -99,21 +99,15 @@ class Connection:
         *,
         revisions: Sequence[str] = HANDSHAKE,
         strict: bool = False,
-        capabilities: Callable[[], t.ServerCapabilities] | None = None,
-        stamp: Mapping[str, Any] | None = None,
+        standing: Standing | None = None,
     ) -> None:
         self.role: Role = role
         self.strict = strict
         self.revisions: tuple[Revision, ...] = lookup(revisions)
         handshake = tuple(row for row in self.revisions if row.era == "handshake")
-        stateless = tuple(row for row in self.revisions if row.era == "stateless")
         self._agreement = Agreement(role, handshake or self.revisions)
         self._shakes_hands = bool(handshake)
-        self._standing: Standing | None = None
-        if role == "server" and stateless:
-            self._standing = Standing(stateless, capabilities or t.ServerCapabilities)
-        # It goes into each result, so it is written once.
-        self._stamp = {key: Raw(msgspec.json.encode(value)) for key, value in (stamp or {}).items()}
+        self._standing = standing
         # A client's: what its requests say of themselves.
         self._terms: Terms | None = None
         self._terms_meta: dict[str, Any] = {}
@@ -186,11 +180,6 @@ class Connection:
     def wire_id(self, id: RequestId) -> RequestId:
         """What the peer calls its request `id`, which is open."""
         return self._incoming[id].id
-
-    def capabilities_changed(self) -> None:
-        """What the server can do is not what it was."""
-        if self._standing is not None:
-            self._standing.changed()
 
     def lost(self) -> tuple[RequestId, ...]:
         """The channel ended. Gives the ids that will never be answered."""
@@ -292,8 +281,9 @@ class Connection:
             if isinstance(answer, Response):
                 result = answer.result
             if call.terms is not None:
+                assert self._standing is not None
                 revision = call.terms.revision
-                result = codec.complete(result, revision, self._stamp)
+                result = codec.complete(result, revision, self._standing.stamp)
             if isinstance(answer, Response):
                 data = codec.encode_result(call.id, result, revision)
             else:

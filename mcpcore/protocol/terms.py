@@ -111,16 +111,21 @@ def named_revision(request: Request, frame: bytes) -> str | None:
 
 
 class Standing:
-    """A server's judgement of requests that stand alone.
+    """A server's judgement of requests that stand alone, one for all its connections.
 
     `revisions` are those of the stateless era that it speaks; `capabilities` tells what the server can do
-    at the moment.
+    at the moment; `stamp` goes into the `_meta` of its results.
     """
 
     def __init__(
-        self, revisions: tuple[Revision, ...], capabilities: Callable[[], t.ServerCapabilities]
+        self,
+        revisions: tuple[Revision, ...],
+        capabilities: Callable[[], t.ServerCapabilities],
+        stamp: Mapping[str, Any] | None = None,
     ) -> None:
         self.revisions = revisions
+        # It goes into each result, so it is written once.
+        self.stamp = {key: Raw(msgspec.json.encode(value)) for key, value in (stamp or {}).items()}
         self._capabilities = capabilities
         self._gates: dict[Revision, tuple[Gate, Gate]] = {}
         # A client says the same of nearly all its requests.

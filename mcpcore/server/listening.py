@@ -61,6 +61,8 @@ class Subscription:
 class Bus:
     """Tells the client, or the clients, at the other end of one connection."""
 
+    __slots__ = ("_changed", "_connection", "_line", "_listening", "subscribed", "told")
+
     def __init__(self, connection: Connection, line: Line) -> None:
         self._connection = connection
         self._line = line
@@ -117,7 +119,6 @@ class Bus:
 
     def list_changed(self, kind: Kind) -> None:
         """A list is not what it was."""
-        self._connection.capabilities_changed()
         if not self._may_tell(kind) and not any(
             kind in subscription.kinds for subscription in self._listening.values()
         ):

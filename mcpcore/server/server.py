@@ -15,6 +15,7 @@ import trio
 
 from mcpcore import types as t
 from mcpcore.protocol.mirrors import Path
+from mcpcore.protocol.terms import SERVER_INFO, Standing
 from mcpcore.revisions import ALL, lookup
 from mcpcore.runtime import Limits
 from mcpcore.server.prompts import PromptOptions, RegisteredCompletion, RegisteredPrompt
@@ -162,6 +163,10 @@ class Server:
         self.lifespan = options.get("lifespan", _no_lifespan)
         self._extensions = check_extensions(options.get("extensions", {})) or None
         self._declare = frozenset(options.get("declare", ()))
+        stateless = tuple(row for row in lookup(self.revisions) if row.era == "stateless")
+        self.standing: Standing | None = None
+        if stateless:
+            self.standing = Standing(stateless, self.capabilities, {SERVER_INFO: self.info})
         self._sessions: set[Session] = set()
         self._uses_context = False
         self.tools: Registry[RegisteredTool] = Registry("tool", self._changed("tools"))
@@ -178,6 +183,8 @@ class Server:
 
     def _changed(self, kind: Kind) -> Callable[[], None]:
         def tell() -> None:
+            if self.standing is not None:
+                self.standing.changed()
             for session in tuple(self._sessions):
                 session.list_changed(kind)
 

@@ -29,7 +29,7 @@ from mcpcore.jsonrpc import (
 from mcpcore.protocol import paging
 from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Forgiven, Progress, Refused, Stale
-from mcpcore.protocol.terms import SERVER_INFO, Terms
+from mcpcore.protocol.terms import Standing, Terms
 from mcpcore.protocol.uri_template import TraversalRefused
 from mcpcore.revisions import MULTIPLE_CHOICE, Revision
 from mcpcore.runtime import BUSY, HELD, Handler, Later, Limits, Runtime
@@ -74,6 +74,7 @@ class Offer(Protocol):
     middleware: list[Around]
     roots_changed: RootsChanged | None
     rounds: Rounds
+    standing: Standing | None
     list_cache: CacheHint
 
     def capabilities(self) -> t.ServerCapabilities: ...
@@ -106,8 +107,7 @@ class Session(Handler):
             "server",
             revisions=offer.revisions,
             strict=offer.strict,
-            capabilities=offer.capabilities,
-            stamp={SERVER_INFO: offer.info},
+            standing=offer.standing,
         )
         self.runtime = Runtime(
             self.connection, channel, self, timeouts=offer.timeouts, limits=offer.limits

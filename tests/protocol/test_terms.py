@@ -17,7 +17,7 @@ from mcpcore.protocol.connection import Connection
 from mcpcore.protocol.events import Cancel, Progress, Refused
 from mcpcore.protocol.framing import Abandoned, Decoded
 from mcpcore.protocol.lifecycle import State
-from mcpcore.protocol.terms import Terms, with_terms
+from mcpcore.protocol.terms import Standing, Terms, with_terms
 from mcpcore.revisions import ALL, HANDSHAKE, REVISIONS, STATELESS
 
 E = STATELESS[0]
@@ -29,12 +29,9 @@ def server(revisions: Any = ALL, capabilities: Any = None) -> Connection:
     can = capabilities or t.ServerCapabilities(
         tools=t.ListChanged(list_changed=True), logging={}, resources=t.ResourcesCapability()
     )
-    return Connection(
-        "server",
-        revisions=revisions,
-        capabilities=lambda: can,
-        stamp={names.SERVER_INFO: INFO},
-    )
+    rows = tuple(REVISIONS[name] for name in STATELESS)
+    standing = Standing(rows, lambda: can, {names.SERVER_INFO: INFO})
+    return Connection("server", revisions=revisions, standing=standing)
 
 
 def request(method: str = "tools/list", meta: Any = META, id: Any = 1, **params: Any) -> bytes:
@@ -138,10 +135,11 @@ def test_err_11_what_is_not_declared_is_not_found() -> None:
 
 def test_capabilities_that_change_open_the_gate() -> None:
     can = [t.ServerCapabilities()]
-    connection = Connection("server", revisions=ALL, capabilities=lambda: can[0])
+    standing = Standing((REVISIONS[E],), lambda: can[0])
+    connection = Connection("server", revisions=ALL, standing=standing)
     assert refusal(connection, request())["code"] == -32601
     can[0] = t.ServerCapabilities(tools=t.ListChanged())
-    connection.capabilities_changed()
+    standing.changed()
     assert isinstance(only(connection.receive(request())), Request)
 
 
@@ -293,7 +291,8 @@ def test_canc26_04_a_client_that_goes_away_cancels_its_request() -> None:
 
 
 def test_strict_refuses_a_deviation_in_a_request_that_stands_alone() -> None:
-    connection = Connection("server", revisions=ALL, strict=True)
+    standing = Standing((REVISIONS[E],), t.ServerCapabilities)
+    connection = Connection("server", revisions=ALL, strict=True, standing=standing)
     frame = request(cursor="\ud800")
     notes: list[str] = []
     message = jsonrpc.decode(frame, notes)
@@ -393,10 +392,6 @@ def test_a_request_that_only_mentions_the_key_belongs_to_no_era_by_it() -> None:
         frame = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":%b}'
         frame %= params % names.REVISION.encode()
         assert refusal(connection, frame)["code"] == -32600
-
-
-def test_a_server_of_sessions_alone_has_nothing_to_change() -> None:
-    Connection("server").capabilities_changed()
 
 
 def test_what_many_clients_say_of_themselves_is_read_right_each_time() -> None:
