@@ -485,7 +485,13 @@ class Session(Handler):
 
     def list_changed(self, kind: Kind) -> None:
         """Tell the client soon; called from any thread."""
-        self._token.run_sync_soon(self.bus.list_changed, kind)
+        self._token.run_sync_soon(self._list_changed, kind)
+
+    def _list_changed(self, kind: Kind) -> None:
+        # Once more in this thread: a request may have been judged by the old list in the same moment.
+        if self._offer.standing is not None:
+            self._offer.standing.changed()
+        self.bus.list_changed(kind)
 
     def resource_updated(self, uri: str) -> None:
         """Tell the client, if it wants to know; called from any thread."""
