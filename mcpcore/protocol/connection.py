@@ -63,6 +63,7 @@ from mcpcore.protocol.framing import Abandoned, Decoded, Frame
 from mcpcore.protocol.lifecycle import State, allows
 from mcpcore.protocol.terms import (
     MARK,
+    REVISION,
     Standing,
     Terms,
     Unacceptable,
@@ -600,8 +601,7 @@ class Connection:
                 return
         elif state is not _READY and not allows(state, self._agreement.other, method):
             if state is not State.AGREED:
-                error = "Invalid request: the session is not initialized; initialize comes first"
-                events.append(self._refuse(id, INVALID_REQUEST, error, "LIFE-11", frame, batch))
+                events.append(self._refuse_before_initialize(request, frame, batch))
                 return
             rule = "LIFE-05" if self.role == "server" else "LIFE-07"
             events.append(self._forgive(rule, f"{method} before notifications/initialized"))
@@ -619,6 +619,19 @@ class Connection:
         if batch is not None:
             batch.open += 1
         events.append(request)
+
+    def _refuse_before_initialize(
+        self, request: Request, frame: bytes, batch: BatchAnswer | None
+    ) -> Refused:
+        """Neither a session nor terms of its own: where the request could have had them, that it has
+        none makes its params invalid.
+        """
+        code, rule = INVALID_REQUEST, "LIFE-11"
+        error = "Invalid request: the session is not initialized; initialize comes first"
+        if self._standing is not None:
+            code, rule = INVALID_PARAMS, "META26-04"
+            error = f"The session is not initialized, and the request is without {REVISION} in its _meta"
+        return self._refuse(request.id, code, error, rule, frame, batch)
 
     def _receive_initialize(
         self, request: Request, frame: bytes, batch: BatchAnswer | None, events: list[Event]

@@ -101,13 +101,19 @@ _read_typed = msgspec.json.Decoder(_TypedParams).decode
 
 def named_revision(request: Request, frame: bytes) -> str | None:
     """The revision that a request names in its `_meta`; None if it names none, or not by a string."""
+    named = _named(request, frame)
+    return named if isinstance(named, str) else None
+
+
+def _named(request: Request, frame: bytes) -> Any:
+    """What a request has in the place of its revision; UNSET if nothing is there."""
     if frame.find(MARK) < 0 or request.params is UNSET:
-        return None
+        return UNSET
     try:
         meta = _read(request.params).meta
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return meta.revision if meta is not None and isinstance(meta.revision, str) else None
+        return UNSET
+    return meta.revision if meta is not None else UNSET
 
 
 class Standing:
@@ -142,7 +148,7 @@ class Standing:
         return terms
 
     def concerns(self, request: Request, frame: bytes) -> bool:
-        """Whether a request says that it stands alone."""
+        """Whether a request says that it stands alone, be it with a revision that is none."""
         if frame.find(MARK) < 0:
             return False
         try:
@@ -150,7 +156,7 @@ class Standing:
                 return True
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
             return False
-        return named_revision(request, frame) is not None
+        return _named(request, frame) is not UNSET
 
     def changed(self) -> None:
         """The server can do something else now."""

@@ -97,6 +97,23 @@ async def test_tool_with_progress(ctx: Context[Any]) -> str:
     return "complete"
 
 
+EFFECTS: dict[str, int] = {}
+
+
+@server.tool(structured=False)
+async def test_wait(milliseconds: int, effect: str) -> str:
+    """Waits, and only then has its effect: a call that is cancelled has none."""
+    await trio.sleep(milliseconds / 1000)
+    EFFECTS[effect] = EFFECTS.get(effect, 0) + 1
+    return "waited"
+
+
+@server.tool(structured=False)
+def test_effects(effect: str) -> str:
+    """How often this effect was had."""
+    return str(EFFECTS.get(effect, 0))
+
+
 @server.tool(structured=False, asks="replay")
 async def test_sampling(prompt: str, ctx: Context[Any]) -> str:
     """Asks the client's model."""
@@ -403,4 +420,9 @@ def test_prompt_with_image() -> GetPromptResult:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
-    server.run("http", port=parser.parse_args().port)
+    parser.add_argument("--stdio", action="store_true")
+    options = parser.parse_args()
+    if options.stdio:
+        server.run()
+    else:
+        server.run("http", port=options.port)

@@ -309,11 +309,12 @@ async def test_a_strict_server_refuses_a_request_before_initialized():
 
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_request_before_initialize_says_what_is_missing(strict):
-    """F-048: the error must not look like one of the parameters."""
+    """F-048, META26-04: a server of both eras says that a session is missing, or else the terms."""
     async with served(make_server(strict=strict), initialize=False) as client:
         error = await client.error("tools/list")
-        assert error["code"] == -32600
+        assert error["code"] == -32602
         assert "not initialized" in error["message"]
+        assert "io.modelcontextprotocol/protocolVersion" in error["message"]
         await client.initialize()
         assert await client.result("tools/list")
 

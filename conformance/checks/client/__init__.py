@@ -1,0 +1,1 @@
+"""Checks of a client: the suite is the server, and says what its script says."""

@@ -1,0 +1,1 @@
+"""Checks of a server: the suite is the client."""

@@ -1,0 +1,1 @@
+"""What a run found, told to people and to machines."""
