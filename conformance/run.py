@@ -55,6 +55,7 @@ class Report:
     transport: str
     revisions: tuple[str, ...]
     findings: list[Finding] = field(default_factory=list)
+    transcripts: dict[str, list[Transcript]] = field(default_factory=dict, repr=False)
     seconds: float = 0.0
 
     def by_rule(self, revision: str) -> dict[str, Finding]:
@@ -93,7 +94,7 @@ async def judge_server(target: Target, options: Options, progress: Progress = _s
     began = time.monotonic()
     spoken = await spoken_revisions(target, options)
     report = Report(target.command or target.url or "", "server", target.transport, spoken)
-    transcripts: dict[str, list[Transcript]] = {revision: [] for revision in spoken}
+    report.transcripts = {revision: [] for revision in spoken}
     work = list(_work(target, options, spoken, report))
     total, done = sum(len(each.checks) for each in work), itertools.count(1)
     waiting = iter(work)
@@ -107,13 +108,15 @@ async def judge_server(target: Target, options: Options, progress: Progress = _s
             bench = Bench(target, piece.revision, options.limit, options.given)
             bench.settled = spoken
             await piece.run(bench, functools.partial(note, piece.revision))
-            transcripts[piece.revision] += bench.transcripts
+            report.transcripts[piece.revision] += bench.transcripts
 
     async with trio.open_nursery() as nursery:
         for _ in range(options.jobs):
             nursery.start_soon(worker)
     for revision in spoken:
-        report.findings += hold_against_lints(transcripts[revision], "server", revision, options)
+        report.findings += hold_against_lints(
+            report.transcripts[revision], "server", revision, options
+        )
     report.seconds = time.monotonic() - began
     return report
 
@@ -222,7 +225,7 @@ def _work(
     )
     alone: list[Piece] = []
     for revision in spoken:
-        shared: list[Check] = []
+        shared: dict[bool, list[Check]] = {False: [], True: []}
         for check in checks("server"):
             judged = check.judged(revision)
             if (
@@ -242,11 +245,12 @@ def _work(
                     for rule in judged
                 ]
             elif check.shared:
-                shared.append(check)
+                shared[check.strays].append(check)
             else:
                 alone.append(Piece(revision, [check], shared=False))
-        for start in range(0, len(shared), SHARE):
-            yield Piece(revision, shared[start : start + SHARE], shared=True)
+        for together in shared.values():
+            for start in range(0, len(together), SHARE):
+                yield Piece(revision, together[start : start + SHARE], shared=True)
     yield from alone
 
 

@@ -1,8 +1,9 @@
 """The shapes of wire objects, as data, and what is wrong with a value that should have one.
 
-A shape is a type (``str``, ``int``, ``float`` for any number, ``bool``, ``dict`` for any object), a list with one shape (an array of such), a dict (an object with these members; a name that ends in ``?`` may be
-absent; members not named are allowed, since every object of the protocol is open), a tuple of strings
-(one of these), or a function that takes the value and says what is wrong with it.
+A shape is a type (``str``, ``int``, ``float`` for any number, ``bool``, ``dict`` for any object), a list with
+one shape (an array of such), a dict (an object with these members; a name that ends in ``?`` may be absent;
+members not named are allowed, since every object of the protocol is open), a tuple of strings (one of
+these), or a function that takes the value and says what is wrong with it.
 """
 
 import base64

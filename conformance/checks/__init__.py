@@ -33,6 +33,7 @@ class Check:
     needs: tuple[str, ...]
     once: bool
     scenario: str
+    strays: bool
     what: str
     run: Callable[..., Awaitable[None]]
 
@@ -54,12 +55,15 @@ def check(
     needs: str = "",
     once: bool = False,
     scenario: str = "tools_call",
+    strays: bool = False,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
     """Make a function a check of these rules (ids, separated by spaces).
 
     ``level`` 1 needs nothing of the peer, 2 uses what it has, 3 expects the fixture names. ``needs`` names
     capabilities without which the rules do not apply. ``once`` means that the newest revision of each era
     stands for the others. ``scenario`` is the name under which a client under test knows what to do.
+    ``strays`` is for one that sends, on the common conversation, what no lawful client would send: such
+    checks have that conversation among themselves, and no lint looks at it.
     """
 
     def mark(function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
@@ -73,6 +77,7 @@ def check(
             needs=tuple(needs.split()),
             once=once,
             scenario=scenario,
+            strays=strays,
             what=inspect.getdoc(function) or "",
             run=function,
         )

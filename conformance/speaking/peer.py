@@ -115,7 +115,8 @@ class Peer:
         self.strays: list[Any] = []
         self.open: dict[tuple[type, Any], Exchange] = {}
         self.closed = trio.Event()
-        self._ids = itertools.count(1)
+        # Low numbers are left to the checks that choose ids themselves.
+        self._ids = itertools.count(101)
         self._news = trio.Event()
 
     # Saying

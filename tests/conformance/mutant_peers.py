@@ -4,6 +4,7 @@ A mutant stands between the good server and the suite and changes what one of th
 and gives back are decoded messages, so that a mutant is usually one line.
 """
 
+import copy
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,15 +14,15 @@ from typing import Any
 import msgspec
 import trio
 import trio.testing
-
 from mcpcore.conformance.speaking import Target
 from mcpcore.conformance.transcript import Transcript
 from mcpcore.conformance.wire.nursery import open_nursery
 from mcpcore.conformance.wire.process import Child
+
 from mcpcore.server.http.endpoint import Endpoint
 from mcpcore.transport.http import Answer, EventSource, HttpRequest
 from mcpcore.transport.lines import open_stream
-from mcpcore.transport.net.listen import HttpListener
+from mcpcore.transport.net.listen import HttpListener, ListenLimits
 
 Message = dict[str, Any]
 Said = Message | bytes | list[Any] | None
@@ -34,9 +35,11 @@ class Mutant:
     """How a server is broken. What is left out is as the good server has it.
 
     `says` changes what the server says, `hears` what it gets to hear. `unreadable` is said when a line comes
-    that is no JSON, and `dies` makes such a line the last. On the pipe, `banner` comes first and `stays` keeps
-    the server when its input ends. Over HTTP, `request` may answer by itself or change the request, and
-    `answer` changes the answer. `revision` and `transport` say where the mutant is met.
+    that is no JSON, and `dies` makes such a line the last. On the pipe, `banner` comes first `stays` keeps the
+    server when its input ends, and `unbatches` serves arrays as their members, one by one. Over HTTP, `request` may answer by itself or change the request, and
+    `answer` changes the answer. `answers` and `head_size` are
+    options of the good server behind it.
+    `revision` and `transport` say where the mutant is met, `settled` which revisions it is known to speak.
     """
 
     says: Change | None = None
@@ -45,12 +48,16 @@ class Mutant:
     unreadable: bytes = b""
     dies: bool = False
     stays: bool = False
+    unbatches: bool = False
     request: (
         Callable[[HttpRequest], HttpRequest | Answer | Awaitable[HttpRequest | Answer]] | None
     ) = None
     answer: Callable[[HttpRequest, Answer], Answer] | None = None
     revision: str | None = None
     transport: str | None = None
+    answers: str = "json"
+    head_size: int = 64 * 1024
+    settled: tuple[str, ...] | None = None
 
 
 GOOD = Mutant()
@@ -65,18 +72,22 @@ class Between:
 
     def heard(self, message: Any) -> list[Any]:
         """What the server hears instead of one message of the client."""
+        if isinstance(message, list) and self.mutant.unbatches:
+            return message
         if isinstance(message, dict):
             if "method" in message:
                 self.methods[repr(message.get("id"))] = str(message["method"])
             if self.mutant.hears is not None:
-                return _several(self.mutant.hears(message, str(message.get("method"))))
+                return _several(
+                    self.mutant.hears(copy.deepcopy(message), str(message.get("method")))
+                )
         return [message]
 
     def said(self, message: Any) -> list[Any]:
         """What the client hears instead of one message of the server."""
         if isinstance(message, dict) and self.mutant.says is not None:
             method = message.get("method") or self.methods.get(repr(message.get("id")), "")
-            return _several(self.mutant.says(message, str(method)))
+            return _several(self.mutant.says(copy.deepcopy(message), str(method)))
         return [message]
 
 
@@ -196,7 +207,7 @@ class _Events(EventSource):
 @asynccontextmanager
 async def http_target(server: Any, mutant: Mutant = GOOD, **options: Any) -> AsyncIterator[Target]:
     """The server over HTTP on a free port of the loopback, with a mutant on it."""
-    endpoint = Endpoint(server, **options)
+    endpoint = Endpoint(server, answers=mutant.answers, **options)
     between = Between(mutant)
 
     async def handle(request: HttpRequest) -> Answer:
@@ -219,7 +230,7 @@ async def http_target(server: Any, mutant: Mutant = GOOD, **options: Any) -> Asy
 
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    listener = HttpListener(listeners, handle)
+    listener = HttpListener(listeners, handle, ListenLimits(head_size=mutant.head_size))
     async with open_nursery() as nursery:
         await nursery.start(endpoint.run)
         await nursery.start(listener.run)

@@ -1,11 +1,10 @@
 """The suite passes the good server, on both transports, in every revision, at every level."""
 
 import pytest
-
+from good_server import server
 from mcpcore.conformance import revisions
 from mcpcore.conformance.run import Options, judge_server
 from mcpcore.conformance.verdicts import Verdict
-from good_server import server
 from mutant_peers import MemoryTarget, http_target
 
 OPTIONS = Options(level=3, jobs=4, limit=5)

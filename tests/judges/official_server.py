@@ -56,6 +56,17 @@ def test_audio_content() -> AudioContent:
     return AudioContent(data=SILENCE, mime_type="audio/wav")
 
 
+class Weather(msgspec.Struct):
+    temperature: float
+    conditions: list[str]
+
+
+@server.tool
+def test_structured_content() -> Weather:
+    """Structured content that conforms to an output schema."""
+    return Weather(21.5, ["sunny", "dry"])
+
+
 def _resource(text: str) -> EmbeddedResource:
     contents = ResourceContents(uri="test://embedded", mime_type="text/plain", text=text)
     return EmbeddedResource(resource=contents)

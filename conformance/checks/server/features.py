@@ -20,8 +20,9 @@ FIXTURES: dict[str, dict[str, Any]] = {
     "test_elicitation": {"message": "Who are you?"},
     "test_elicitation_sep1034_defaults": {},
     "test_elicitation_sep1330_enums": {},
+    "test_structured_content": {},
 }
-"""The tools of the official fixture that can be called in any revision, with their arguments."""
+"""The tools of the fixture that can be called in any revision, with their arguments."""
 
 
 def allowed(tool: dict[str, Any], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -286,7 +287,7 @@ async def reading_needs_a_uri(peer: Peer) -> None:
     expect(exchange.code == -32602, "the error -32602", exchange.response, sent=exchange.sent)
 
 
-@check("RES-09", level=2)
+@check("RES-09", level=2, strays=True)
 async def subscribing_works_where_declared(peer: Peer) -> None:
     """Subscribes to listed resources until one can be watched, and unsubscribes: an empty result each time.
     Where subscriptions are not declared, an error.
@@ -297,7 +298,6 @@ async def subscribing_works_where_declared(peer: Peer) -> None:
     if not resources:
         raise NotApplicable("no resource is listed")
     works = peer.declares("resources.subscribe")
-    peer.transcript.lawful = peer.transcript.lawful and works
     answers = []
     for resource in resources[:10]:
         exchange = await peer.ask("resources/subscribe", {"uri": resource.get("uri")})

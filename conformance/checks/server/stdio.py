@@ -29,7 +29,7 @@ async def messages_may_come_byte_by_byte(bench: Bench) -> None:
     """Writes one request a byte at a time, a multi-byte character among them: it is answered."""
     async with bench.connect() as peer:
         assert isinstance(peer, PipePeer)
-        message = peer.request(living(peer), {"x_conf": "naïve ☃"})
+        message = peer.request(living(peer), {"_meta": {"x_conf": "naïve ☃"}})
         exchange = await peer.expecting(message)
         for byte in json.dumps(message, ensure_ascii=False).encode() + b"\n":
             await peer.child.input.send_all(bytes([byte]))
@@ -54,7 +54,7 @@ async def messages_may_come_together(bench: Bench) -> None:
 async def long_lines_are_no_trouble(bench: Bench) -> None:
     """Writes a request of 5 MiB: it is answered, or refused in words, and the server goes on."""
     async with bench.connect() as peer:
-        message = peer.request(living(peer), {"x_conf": "x" * 5 * 2**20})
+        message = peer.request(living(peer), {"_meta": {"x_conf": "x" * 5 * 2**20}})
         await peer.answered(await peer.post(message), within=peer.limit * 2)
         await peer.probe()
 
