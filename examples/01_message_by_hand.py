@@ -1,4 +1,4 @@
-"""A message by hand: one request and its answer, and the three messages that open every session.
+"""A message by hand: one request and its answer, and the three messages that open a session.
 
 Notice: a message is one JSON object on one line. A request has an `id`, its answer repeats it, by value
 and by type; a notification has no `id` and gets no answer. That is JSON-RPC 2.0, and all of it fits

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcpcore.client import Client as Client
     from mcpcore.client import ClientOptions as ClientOptions
     from mcpcore.client import connect as connect
+    from mcpcore.client.listening import Change as Change
     from mcpcore.errors import CapabilityMissing as CapabilityMissing
     from mcpcore.errors import ConnectionLost as ConnectionLost
     from mcpcore.errors import HttpError as HttpError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mcpcore.runtime import Limits as Limits
     from mcpcore.server import CacheHint as CacheHint
     from mcpcore.server import Context as Context
+    from mcpcore.server import Elicited as Elicited
     from mcpcore.server import Server as Server
     from mcpcore.server import StateOptions as StateOptions
     from mcpcore.server import serve_stdio as serve_stdio
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from mcpcore.types import GetPromptResult as GetPromptResult
     from mcpcore.types import ImageContent as ImageContent
     from mcpcore.types import Implementation as Implementation
+    from mcpcore.types import InputRequiredResult as InputRequiredResult
     from mcpcore.types import Message as Message
     from mcpcore.types import ResourceContents as ResourceContents
     from mcpcore.types import ResourceLink as ResourceLink
@@ -70,12 +73,13 @@ if TYPE_CHECKING:
     from mcpcore.waiting import Timeouts as Timeouts
 
 _WHERE = {
+    "client.listening": "Change",
     "client": "Client ClientOptions connect",
     "errors": "CapabilityMissing ConnectionLost HttpError LocalProtocolError McpError "
     "RemoteProtocolError RequestFailed RequestTimeout ResourceNotFound SessionEnded ToolError "
     "Unanswered VersionMismatch",
     "runtime": "Limits",
-    "server": "CacheHint Context Server StateOptions serve_stdio serve_stream",
+    "server": "CacheHint Context Elicited Server StateOptions serve_stdio serve_stream",
     "server.http.app": "http_app http_routes",
     "server.http.listener": "serve_http",
     "server.http.principals": "bearer_tokens",
@@ -85,8 +89,8 @@ _WHERE = {
     "transport": "Channel StdioServer memory_channels open_stream",
     "waiting": "Timeouts",
     "types": "AudioContent CallToolResult ContentBlock CreateMessageParams CreateMessageResult "
-    "ElicitParams ElicitResult EmbeddedResource GetPromptResult ImageContent Implementation Message "
-    "ResourceContents ResourceLink Root TextContent ToolAnnotations",
+    "ElicitParams ElicitResult EmbeddedResource GetPromptResult ImageContent Implementation "
+    "InputRequiredResult Message ResourceContents ResourceLink Root TextContent ToolAnnotations",
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names.split()}
 

@@ -33,12 +33,14 @@ class RemoteProtocolError(McpError):
 
 
 class VersionMismatch(McpError):
-    """No common revision: `ours` is what this side speaks, `theirs` what the peer answered."""
+    """No common revision: `ours` is what this side speaks, `theirs` what the peer named, if it did;
+    `reason` says how it is known otherwise.
+    """
 
-    def __init__(self, ours: Sequence[str], theirs: Sequence[str]) -> None:
+    def __init__(self, ours: Sequence[str], theirs: Sequence[str], reason: str = "") -> None:
+        named = f"the peer speaks {', '.join(theirs) or 'none that it named'}"
         super().__init__(
-            f"no common protocol revision: this side speaks {', '.join(ours)}; "
-            f"the peer speaks {', '.join(theirs) or 'none that it named'}"
+            f"no common protocol revision: this side speaks {', '.join(ours)}; {reason or named}"
         )
         self.ours = tuple(ours)
         self.theirs = tuple(theirs)

@@ -147,6 +147,11 @@ RULES: dict[str, Rule] = {
         ),
         Rule("META26-07", "schema", "What a request says in its _meta is of the right type."),
         Rule("VERS26-02", "MUST", "A revision that is not spoken is answered with -32022."),
+        Rule(
+            "VERS26-10",
+            "SHOULD",
+            "A server without a handshake says to initialize which revisions it speaks.",
+        ),
         Rule("DISC-01", "MUST", "A server answers server/discover."),
         Rule("DISC-03", "schema", "It says which revisions it speaks, and what it can do."),
         Rule("RT-06", "MUST", "A result of a type that is not known is none."),

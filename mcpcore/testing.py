@@ -336,14 +336,17 @@ async def check_asking(
 ) -> None:
     """Check that a tool which asks is the same in both eras, however often it is run.
 
-    `make` gives a server; `answers` are the client's functions (`elicit`, `sample`, `roots`...), which have
-    to answer the same question in the same way each time. The tool is called by a client of either era, and
-    by one that makes each request twice, as after a lost answer. It must ask the same and give the same
-    result each time. `effects`, a function that tells what the tool did so far (how many rows it wrote, say),
-    must tell the same of a call in either era.
+    `make` gives a server for which everything begins anew, counters too; `answers` are the client's
+    functions (`elicit`, `sample`, `roots`...), which have to answer the same question in the same way
+    each time. The tool is called by a client of either era, and by one that makes each request twice, as
+    after a lost answer. It must ask the same and give the same result each time. `effects`, a function
+    that tells what the tool did so far (how many rows it wrote, say), must tell the same of a call in
+    either era.
 
     Raises AssertionError: a question before which something random, or something that changes, decides; an
-    effect before a question that is not in `Context.once`.
+    effect before a question that is not in `Context.once`; and a first question which tells what was drawn
+    in `Context.once` (a number, an id): a first request that comes twice draws twice, so such a question is
+    another one each time, and belongs into a second round.
     """
     seen = {}
     for revision in (HANDSHAKE[0], STATELESS[0]):

@@ -102,8 +102,23 @@ def test_the_servers_and_clients_of_the_readme_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_the_question_of_the_readme_is_asked_and_answered(tmp_path: Path) -> None:
+    server, client, asking, answering, *_ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "server.py").write_text(server.replace("server.run()", asking + "\n\nserver.run()"))
+    client = client.split("async def main")[0] + answering + "\n\ntrio.run(main)\n"
+    client = client.replace('"python server.py"', repr([sys.executable, "server.py"]))
+    (tmp_path / "client.py").write_text(client)
+    done = subprocess.run(
+        [sys.executable, "client.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "How many seats for Metropolis? ['seats']\n3 seats\n", done.stderr
+
+
+@pytest.mark.process
 def test_the_same_server_and_client_work_over_http(tmp_path: Path) -> None:
-    server, client, serve, open_url, _ = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    server, client, _asking, _answering, serve, open_url, _ = re.findall(
+        r"```python\n(.*?)```", README, re.DOTALL
+    )
     (tmp_path / "server.py").write_text(
         server.replace("server.run()\n", serve.replace("port=8000", "port=0"))
     )

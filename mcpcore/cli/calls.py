@@ -47,7 +47,9 @@ def reaches_a_server(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how to reach a server; `function` gets them as one `Reach`."""
 
     @click.option("--stdio", metavar="CMD", help="The server's command, in one string.")
-    @click.option("--url", metavar="URL", help="The server's URL, instead of a command.")
+    @click.option(
+        "--url", metavar="URL", callback=_url, help="The server's URL, instead of a command."
+    )
     @click.option(
         "--header",
         "headers",
@@ -123,6 +125,12 @@ def _words(
 def _not_nan(_ctx: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and math.isnan(value):
         raise click.BadParameter("nan is no number of seconds.")
+    return value
+
+
+def _url(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.lower().startswith(("http://", "https://")):
+        raise click.BadParameter(f"{value!r} begins neither with http:// nor with https://.")
     return value
 
 

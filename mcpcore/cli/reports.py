@@ -19,6 +19,8 @@ def say_error(error: McpError) -> int:
     if isinstance(error, ConnectionLost):
         # What the server wrote to its stderr has been shown already.
         text = error.reason
+    elif isinstance(error, RequestTimeout):
+        text = f"no answer to {error.method} within {error.seconds:g} s; --timeout raises the limit"
     elif isinstance(error, RequestFailed) and error.data is not None:
         text = f"{error}; data: {msgspec.json.encode(error.data).decode()}"
     else:

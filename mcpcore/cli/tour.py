@@ -185,7 +185,7 @@ async def cancelled_call(tour: Tour, client: Client) -> None:
         await client.call_tool("wait", {"seconds": 30})
     if not scope.cancelled_caught:
         raise Unexpected("the call that was to be cancelled had an answer at once")
-    tour.note("the caller went on at once; a ping shows that the session goes on, too")
+    tour.note("the caller went on at once; the next request shows that all else goes on, too")
     await client.ping()
     if not tour.broken:
         tour.rule("No answer to the cancelled request came", "CANC-06")

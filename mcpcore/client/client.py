@@ -28,6 +28,7 @@ from mcpcore.client.listening import (
     Subscriptions,
     Wanted,
     change_in,
+    declared_part,
     filter_of,
 )
 from mcpcore.client.lists import MAX_PAGES, Lists
@@ -577,19 +578,29 @@ class Client(Lists):
         asked = filter_of(tools=tools, prompts=prompts, resources=resources, uris=uris)
 
         # What the application subscribed to itself stays when the block ends.
-        uris = [uri for uri in uris if uri not in self._wanted.uris]
+        added: list[str] = []
 
         async def open() -> Subscription:
             if self._stands_alone:
                 return await self._subscriptions.open(asked)
-            for uri in uris:
-                await self.subscribe(uri)
-            return self._subscriptions.plain(asked)
+            declared = declared_part(asked, self._facts.capabilities)
+            told = []
+            for uri in declared.resource_subscriptions or ():
+                if uri not in self._wanted.uris:
+                    try:
+                        await self.subscribe(uri)
+                    except RequestFailed as error:
+                        logger.warning("the server does not tell of changes of %s: %s", uri, error)
+                        continue
+                    added.append(uri)
+                told.append(uri)
+            honoured = msgspec.structs.replace(declared, resource_subscriptions=told or None)
+            return self._subscriptions.plain(honoured)
 
         async def close(subscription: Subscription) -> None:
             self._subscriptions.drop(subscription)
             if not self._stands_alone and self.runtime.lost is None:
-                for uri in uris:
+                for uri in added:
                     await self.unsubscribe(uri)
 
         return Listening(open, close)
@@ -604,10 +615,14 @@ class Client(Lists):
             logger.warning("the server does not tell of changes: %s", error)
 
     async def set_log_level(self, level: str, *, timeout: float | None = None) -> None:
-        """Ask for log messages of this level and above; see `mcpcore.types.LOGGING_LEVELS`."""
+        """Ask for log messages of this level and above; see `mcpcore.types.LOGGING_LEVELS`. Raises
+        `CapabilityMissing` if the server sends none.
+        """
         terms = self._connection.own_terms
         if terms is not None:
             # Each request says it for itself.
+            if self._facts.capabilities.logging is None:
+                raise CapabilityMissing("logging", "to log")
             if level not in t.LOGGING_LEVELS:
                 raise ValueError(f"{level!r} is no level; there are {', '.join(t.LOGGING_LEVELS)}")
             self._connection.propose(msgspec.structs.replace(terms, log_level=level))

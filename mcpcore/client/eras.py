@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import msgspec
 
@@ -91,7 +92,7 @@ async def discover(
         except RequestFailed as error:
             if error.code not in _OF_THE_ERA:
                 if not fall_back:
-                    raise
+                    _give_up(error, spoken)
                 break
             other = _mutual(error, spoken)
             if other is None or last:
@@ -104,17 +105,11 @@ async def discover(
                 raise _mismatch(error, spoken) from error
             revision = other
             continue
-        except (RequestTimeout, RemoteProtocolError, msgspec.ValidationError) as error:
+        except (HttpError, RequestTimeout, RemoteProtocolError, msgspec.ValidationError) as error:
+            if isinstance(error, HttpError) and error.status not in _NO_SUCH_ENDPOINT:
+                raise
             if not fall_back:
-                if isinstance(error, msgspec.ValidationError):
-                    raise RemoteProtocolError(
-                        f"the answer to server/discover: {error}", "DISC-03"
-                    ) from None
-                raise
-            break
-        except HttpError as error:
-            if not fall_back or error.status not in _NO_SUCH_ENDPOINT:
-                raise
+                _give_up(error, spoken)
             break
         return _settle(runtime, result, spoken, revision, fall_back=fall_back)
     runtime.connection.propose(None)
@@ -164,6 +159,21 @@ def _mutual(error: RequestFailed, spoken: Sequence[Revision]) -> Revision | None
 
 def _names_another(error: RequestFailed, spoken: Sequence[Revision]) -> bool:
     return any(row.name in _supported(error) for row in spoken)
+
+
+def _give_up(error: Exception, spoken: Sequence[Revision]) -> NoReturn:
+    """A server that does not know how this era begins, for a client that knows no other (COMPAT-02)."""
+    if isinstance(error, msgspec.ValidationError):
+        raise RemoteProtocolError(f"the answer to server/discover: {error}", "DISC-03") from None
+    # Other statuses may mean that the URL is wrong.
+    if isinstance(error, RequestFailed) or (isinstance(error, HttpError) and error.status == 400):
+        answer = f"HTTP {error.status}" if isinstance(error, HttpError) else str(error)
+        reason = (
+            f"the peer answered server/discover with {answer!r}, as a server of an earlier revision "
+            "does"
+        )
+        raise VersionMismatch([str(row) for row in spoken], [], reason) from error
+    raise error
 
 
 def _mismatch(error: RequestFailed, spoken: Sequence[Revision]) -> Exception:

@@ -176,10 +176,10 @@ class Subscriptions:
 
     # The handshake era.
 
-    def plain(self, asked: t.SubscriptionFilter) -> Subscription:
-        """Listen to what comes anyway."""
-        subscription = Subscription(asked)
-        subscription.honoured = asked
+    def plain(self, honoured: t.SubscriptionFilter) -> Subscription:
+        """Listen to what comes anyway, now that it was subscribed to."""
+        subscription = Subscription(honoured)
+        subscription.honoured = honoured
         self._plain.append(subscription)
         return subscription
 
@@ -305,3 +305,20 @@ def filter_of(
         resources_list_changed=resources,
         resource_subscriptions=list(uris) or None,
     )
+
+
+def declared_part(asked: t.SubscriptionFilter, can: t.ServerCapabilities) -> t.SubscriptionFilter:
+    """What of it a server of the handshake era says that it tells."""
+    resources = can.resources
+    return t.SubscriptionFilter(
+        tools_list_changed=asked.tools_list_changed and _tells(can.tools),
+        prompts_list_changed=asked.prompts_list_changed and _tells(can.prompts),
+        resources_list_changed=asked.resources_list_changed and _tells(resources),
+        resource_subscriptions=asked.resource_subscriptions
+        if resources is not None and resources.subscribe
+        else None,
+    )
+
+
+def _tells(feature: t.ListChanged | t.ResourcesCapability | None) -> bool:
+    return feature is not None and feature.list_changed

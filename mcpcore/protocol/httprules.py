@@ -228,6 +228,9 @@ def judge_mirrors(
     message = decoded.message
     if isinstance(message, Notification):
         return None
+    if opens_session(decoded) and PROTOCOL_VERSION not in headers:
+        # A client of the other era: it knows no such header, and is told what is spoken here (VERS26-10).
+        return None
     if not isinstance(message, Request):
         return Refusal(400, "Invalid request: one request or notification in a POST", "HTTP26-10")
     named = named_revision(message, decoded.frame)

@@ -166,6 +166,8 @@ class Standing:
         """The terms of a request, if it can be served: first its `_meta`, then its revision, then its
         method (AMB-04: no order is prescribed).
         """
+        if request.method == "initialize":
+            return self._no_handshake()
         terms = self._read(request.params)
         if isinstance(terms, Unacceptable):
             return terms
@@ -176,13 +178,17 @@ class Standing:
                 error = f"Method not found: {request.method}"
                 if verdict.missing:
                     error += f" (needs the capability {verdict.missing}, which was not declared)"
-                data = None
-                if request.method == "initialize":
-                    names = [str(row) for row in self.revisions]
-                    error += f"; no handshake in the revisions spoken here: {', '.join(names)}"
-                    data = {"supported": names}
-                return Unacceptable(METHOD_NOT_FOUND, error, "HTTP26-24", data)
+                return Unacceptable(METHOD_NOT_FOUND, error, "HTTP26-24")
         return terms
+
+    def _no_handshake(self) -> Unacceptable:
+        """What a client learns that opens a session, with whatever terms (VERS26-09, VERS26-10)."""
+        names = [str(row) for row in self.revisions]
+        error = (
+            "Method not found: initialize; there is no handshake in the revisions spoken here: "
+            f"{', '.join(names)}"
+        )
+        return Unacceptable(METHOD_NOT_FOUND, error, "VERS26-10", {"supported": names})
 
     def _read(self, params: Any) -> Terms | Unacceptable:
         try:

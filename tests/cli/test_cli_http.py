@@ -76,7 +76,6 @@ def test_wrong_use(run: Any, line: tuple[str, ...], said: str) -> None:
     ("url", "said"),
     [
         ("http://127.0.0.1:9/mcp", "the connection was refused"),
-        ("ftp://x", "http://"),
         ("http://no-such-host.invalid/", "the host is not known"),
     ],
 )
@@ -85,6 +84,13 @@ def test_what_cannot_be_reached(run: Any, url: str, said: str) -> None:
     assert result.exit_code in (3, 4)
     assert said in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8000/mcp"])
+def test_what_is_no_url_is_wrong_use_and_named(run: Any, url: str) -> None:
+    result = run("ping", "--url", url)
+    assert result.exit_code == 2
+    assert url in result.stderr.splitlines()[-1]
 
 
 def test_an_http_error_is_one_line(run: Any, url: str) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from mcpcore import (
     VersionMismatch,
     connect,
     memory_channels,
+    serve_http,
 )
 from mcpcore.client.open import name_of
 from mcpcore.errors import McpError, RemoteProtocolError, RequestTimeout
@@ -225,7 +227,7 @@ async def test_a_server_that_never_agrees_is_asked_twice() -> None:
 @pytest.mark.parametrize(
     ("first", "kind"),
     [
-        (error(-32601), RequestFailed),
+        (error(-32601), VersionMismatch),
         ({"no": "discovery"}, RemoteProtocolError),
         (None, RequestTimeout),
     ],
@@ -270,9 +272,20 @@ async def test_compat_the_newest_that_both_speak(ours: Any, theirs: Any) -> None
             assert client.revision == common[0]
             assert [tool.name for tool in await client.list_tools()] == ["f"]
     else:
-        with pytest.raises((VersionMismatch, RequestFailed)):
+        with pytest.raises(VersionMismatch, match="this side speaks"):
             async with connect(server, revisions=ours):
                 pass
+
+
+@pytest.mark.parametrize("ours", [STATELESS, HANDSHAKE], ids=str)
+async def test_compat_02_vers26_10_no_common_revision_is_said_alike_over_http(ours: Any) -> None:
+    theirs = HANDSHAKE if ours == STATELESS else STATELESS
+    async with trio.open_nursery() as nursery:
+        urls = await nursery.start(partial(serve_http, Server("s", "1", revisions=theirs), port=0))
+        with pytest.raises(VersionMismatch, match="this side speaks"):
+            async with connect(urls[0], revisions=ours):
+                pass
+        nursery.cancel_scope.cancel()
 
 
 async def test_trap_31_a_server_that_shakes_no_hands_after_all_is_asked_again() -> None:

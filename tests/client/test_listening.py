@@ -121,17 +121,41 @@ async def test_what_is_not_looked_at_counts_as_one(revision: str) -> None:
         assert await soon(changes) == Change("resource", "x:b")
 
 
-async def test_subs_09_what_cannot_be_told_is_left_out() -> None:
+@both
+async def test_subs_09_what_cannot_be_told_is_left_out(revision: str) -> None:
     server = Server("bare", "1")
     server.resource("x:a", name="a")(lambda: "x")
     async with (
-        connect(server) as client,
+        connect(server, revisions=[revision]) as client,
         client.listen(tools=True, prompts=True, uris=["x:a", "x:nope"]) as changes,
     ):
         honoured = changes.honoured
         assert honoured is not None
         assert (honoured.tools_list_changed, honoured.prompts_list_changed) == (False, False)
         assert honoured.resource_subscriptions is None
+
+
+@both
+async def test_subs_09_one_resource_that_cannot_be_watched_takes_no_other_with_it(
+    revision: str,
+) -> None:
+    server = make_server()
+    server.resource("x:still", name="still")(lambda: "x")
+    async with (
+        connect(server, revisions=[revision]) as client,
+        client.listen(uris=["x:still", "x:a"]) as changes,
+    ):
+        assert changes.honoured is not None
+        assert changes.honoured.resource_subscriptions == ["x:a"]
+        server.resource_updated("x:a")
+        assert await soon(changes) == Change("resource", "x:a")
+
+
+@both
+async def test_nothing_is_logged_by_a_server_that_does_not_log(revision: str) -> None:
+    async with connect(Server("silent", "1"), revisions=[revision]) as client:
+        with pytest.raises(CapabilityMissing, match="logging"):
+            await client.set_log_level("error")
 
 
 async def test_the_end_of_a_block_ends_the_subscription() -> None:
